@@ -1,0 +1,1 @@
+"""siloquent: learn from data that you may not see."""

@@ -1,0 +1,205 @@
+"""Every error that siloquent raises on purpose.
+
+    SiloquentError                     our bug or an unforeseen state     exit 1   HTTP 500
+    ├── SchemaError                    a declaration is wrong             exit 2   HTTP 422
+    │   └── UnknownName                never declared; did you mean       exit 2   HTTP 404
+    ├── RequestError                   a question is wrong                exit 2   HTTP 422
+    │   ├── SyntaxProblem              it cannot be read, and where       exit 2   HTTP 400
+    │   └── AccuracyUnreachable        no mechanism fits what is left     exit 4   HTTP 422
+    ├── MissingExtra                   an optional package is absent      exit 2   HTTP 501
+    ├── BudgetExceeded                 asked more than what is left       exit 3   HTTP 409
+    ├── DataError                      the source failed; one fixed text  exit 5   HTTP 500
+    ├── ProtocolError                  peers failed; one fixed text       exit 6   HTTP 502
+    ├── LedgerError                    the ledger cannot be used          exit 7   HTTP 500
+    │   ├── KeyReused                  same key, another request          exit 7   HTTP 409
+    │   ├── LedgerRolledBack           the database is behind its head    exit 7   HTTP 500
+    │   └── ChainBroken                an entry was changed               exit 7   HTTP 500
+    ├── ReleaseError                   a release file is not what it says exit 2   HTTP 422
+    └── NotAllowed                     this role may not do that          exit 8   HTTP 403
+
+A message says what is wrong and what was expected; ``fix`` says what to do now, as a command where there is one;
+``spent`` says what the refused request cost. No message ever shows a private value: names, bounds and limits are public,
+rows and exact counts are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import ClassVar
+
+
+class SiloquentError(Exception):
+    """The root: catching it catches everything that siloquent raises on purpose."""
+
+    code: ClassVar[str] = "internal"
+    exit_status: ClassVar[int] = 1
+    http_status: ClassVar[int] = 500
+    title: ClassVar[str] = "Something went wrong inside siloquent"
+
+    def __init__(self, detail: str, *, fix: str = "", spent: str = "nothing") -> None:
+        self.detail, self.fix, self.spent = detail, fix, spent
+        super().__init__(detail)
+
+    def __str__(self) -> str:
+        """What, how to mend it, and what it cost: the whole message on one screen."""
+        fix = f" Fix: {self.fix}." if self.fix else ""
+        return f"{self.detail}{fix} [{self.code}; spent: {self.spent}]"
+
+
+class SchemaError(SiloquentError):
+    """A declaration (schema, workspace or source) contradicts itself or lacks something."""
+
+    code = "schema_invalid"
+    exit_status, http_status = 2, 422
+    title = "A declaration is wrong"
+
+
+class UnknownName(SchemaError):
+    """A table, attribute, constraint or account that was never declared."""
+
+    code = "unknown_name"
+    http_status = 404
+    title = "No such name"
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], *, fix: str = "") -> None:
+        self.kind, self.name, self.known = kind, name, sorted(known)
+        near = get_close_matches(name, self.known, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        super().__init__(f"No {kind} named {name!r}.{hint} Known: {', '.join(self.known) or 'none'}.", fix=fix)
+
+
+class RequestError(SiloquentError):
+    """A question that cannot be answered as it stands; ``code`` may be narrowed per cause."""
+
+    code = "request_invalid"
+    exit_status, http_status = 2, 422
+    title = "The question cannot be answered as it stands"
+
+
+class SyntaxProblem(RequestError):
+    """Text that cannot be read; ``position`` is the offset of the first character that does not fit."""
+
+    code = "syntax"
+    http_status = 400
+    title = "The text cannot be read"
+
+    def __init__(self, detail: str, *, position: int = 0, expected: str = "", fix: str = "") -> None:
+        self.position, self.expected = position, expected
+        wanted = f" Expected {expected}." if expected else ""
+        super().__init__(f"{detail} (at character {position}).{wanted}", fix=fix)
+
+
+class AccuracyUnreachable(RequestError):
+    """No mechanism gives this accuracy for what is left; ``best_alpha`` is the smallest error bound that fits."""
+
+    code = "accuracy_unreachable"
+    exit_status = 4
+    title = "This accuracy costs more than what is left"
+
+    def __init__(self, detail: str, *, best_alpha: float | None = None, fix: str = "") -> None:
+        self.best_alpha = best_alpha
+        super().__init__(detail, fix=fix)
+
+
+class MissingExtra(SiloquentError):
+    """An optional package is needed for this and is not installed."""
+
+    code = "missing_extra"
+    exit_status, http_status = 2, 501
+    title = "An optional package is missing"
+
+    def __init__(self, extra: str, purpose: str) -> None:
+        self.extra = extra
+        super().__init__(f"{purpose} needs the extra {extra!r}.", fix=f"pip install 'siloquent[{extra}]'")
+
+
+class BudgetExceeded(SiloquentError):
+    """The account cannot pay this event; nothing was charged."""
+
+    code = "budget_exceeded"
+    exit_status, http_status = 3, 409
+    title = "Budget too small"
+
+    def __init__(self, account: str, *, asked: str, left: str, fix: str = "") -> None:
+        self.account, self.asked, self.left = account, asked, left
+        super().__init__(f"Account {account!r} was asked for {asked} and has {left} left.", fix=fix)
+
+
+class DataError(SiloquentError):
+    """The data source failed. The text is the same whatever happened: details go to the owner's log only."""
+
+    code = "data_source_failed"
+    exit_status, http_status = 5, 500
+    title = "The data source failed"
+    TEXT: ClassVar[str] = "The data source could not be read."
+
+    def __init__(self, *, charged: bool = False) -> None:
+        super().__init__(
+            self.TEXT,
+            fix="the owner runs `siloquent check` and reads the local log",
+            spent="the reserved cost stays charged; ask again with the same key at no further cost"
+            if charged
+            else "nothing",
+        )
+
+
+class ProtocolError(SiloquentError):
+    """A peer, relay or protocol step failed. One fixed text; details go to the local log only."""
+
+    code = "protocol_failed"
+    exit_status, http_status = 6, 502
+    title = "A peer failed"
+
+    def __init__(self) -> None:
+        super().__init__("A peer did not follow the protocol or could not be reached.")
+
+
+class LedgerError(SiloquentError):
+    """The ledger cannot be used: locked, full disk, wrong format, unknown state."""
+
+    code = "ledger"
+    exit_status, http_status = 7, 500
+    title = "The ledger cannot be used"
+
+
+class KeyReused(LedgerError):
+    """An idempotency key came back with another request."""
+
+    code = "key_reused"
+    http_status = 409
+    title = "This key belongs to another request"
+
+
+class LedgerRolledBack(LedgerError):
+    """The database is older than its head file: spending would be forgotten."""
+
+    code = "ledger_rolled_back"
+    title = "The ledger is older than its head"
+
+
+class ChainBroken(LedgerError):
+    """An entry was changed, dropped, swapped or added outside the ledger; ``seq`` is the first bad one."""
+
+    code = "chain_broken"
+    title = "The ledger was tampered with"
+
+    def __init__(self, detail: str, *, seq: int, fix: str = "") -> None:
+        self.seq = seq
+        super().__init__(detail, fix=fix)
+
+
+class ReleaseError(SiloquentError):
+    """A release or its files are not what the manifest says, or of an unknown format."""
+
+    code = "release_invalid"
+    exit_status, http_status = 2, 422
+    title = "The release is not what it says"
+
+
+class NotAllowed(SiloquentError):
+    """This person, role or account may not do that."""
+
+    code = "not_allowed"
+    exit_status, http_status = 8, 403
+    title = "Not allowed"
