@@ -18,8 +18,8 @@
     └── NotAllowed                     this role may not do that          exit 8   HTTP 403
 
 A message says what is wrong and what was expected; ``fix`` says what to do now, as a command where there is one;
-``spent`` says what the refused request cost. No message ever shows a private value: names, bounds and limits are public,
-rows and exact counts are not.
+``spent`` says what the refused request cost. No message ever shows a private value: names, bounds and limits are
+public, rows and exact counts are not.
 """
 
 from __future__ import annotations

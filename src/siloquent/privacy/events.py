@@ -1,0 +1,298 @@
+"""What was released, as values that a ledger can keep for decades.
+
+An event says which mechanism ran and with which exact parameters; accountants turn it into money. The meaning of a tag
+and version never changes: a mechanism that changes gets a new event. Fractions are exact and written "num/den".
+Sensitivities in an event already hold the account's unit and adjacency; where a price is right only under one adjacency
+or unit, ``needs`` says so and the ledger refuses the event elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any, ClassVar, Union, get_args
+
+from siloquent.errors import LedgerError, RequestError
+
+ROW_ADD_REMOVE = "row, add-remove"
+ADD_REMOVE = "add-remove"
+
+
+def _positive(name: str, value: Fraction | int) -> None:
+    if isinstance(value, float) or not value > 0:
+        raise RequestError(f"{name} must be an exact number above 0, not {value!r}.")
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise RequestError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteLaplace:
+    """Whole numbers plus discrete Laplace noise of ``scale``; ``l1`` bounds the L1 change by one unit."""
+
+    tag: ClassVar[str] = "discrete-laplace/1"
+    scale: Fraction
+    l1: int
+
+    def __post_init__(self) -> None:
+        _positive("scale", self.scale)
+        _at_least("l1", self.l1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussian:
+    """Whole numbers plus discrete Gaussian noise of ``variance``; ``l2_squared`` bounds the squared L2 change."""
+
+    tag: ClassVar[str] = "discrete-gaussian/1"
+    variance: Fraction
+    l2_squared: int
+
+    def __post_init__(self) -> None:
+        _positive("variance", self.variance)
+        _at_least("l2_squared", self.l2_squared, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class GeometricTopK:
+    """The ordered ids of the ``k`` largest of counts plus one-sided geometric noise of ``scale``, all at once.
+
+    ``monotone`` (counts under add-remove: all change in one direction) halves the price; the ledger
+    refuses it elsewhere.
+    """
+
+    tag: ClassVar[str] = "geometric-top-k/1"
+    k: int
+    scale: Fraction
+    linf: int
+    monotone: bool
+
+    def __post_init__(self) -> None:
+        _at_least("k", self.k, 1)
+        _positive("scale", self.scale)
+        _at_least("linf", self.linf, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class PermuteAndFlip:
+    """One choice among utilities by permute-and-flip, calibrated to ``epsilon``."""
+
+    tag: ClassVar[str] = "permute-and-flip/1"
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        _positive("epsilon", self.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialSelect:
+    """``rounds`` choices by the exponential mechanism, each of bounded range ``range``."""
+
+    tag: ClassVar[str] = "exponential-select/1"
+    rounds: int
+    range: Fraction
+
+    def __post_init__(self) -> None:
+        _at_least("rounds", self.rounds, 1)
+        _positive("range", self.range)
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseReduction:
+    """Laplace answers of decreasing ``scales`` from one backward chain, stopped at ``stop`` (None: not yet known).
+
+    Reserve with ``stop`` None (the price of the last scale), settle with the stop that was published.
+    """
+
+    tag: ClassVar[str] = "noise-reduction/1"
+    scales: tuple[Fraction, ...]
+    l1: int
+    stop: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.scales or any(a <= b for a, b in zip(self.scales, self.scales[1:], strict=False)):
+            raise RequestError("The scales of a noise reduction must be there and decrease.")
+        _positive("the last scale", self.scales[-1])
+        _at_least("l1", self.l1, 0)
+        if self.stop is not None and not 0 <= self.stop < len(self.scales):
+            raise RequestError(f"stop must be one of 0..{len(self.scales) - 1}, not {self.stop}.")
+
+
+@dataclass(frozen=True, slots=True)
+class SummedGaussian:
+    """The sum of discrete Gaussian shares of several parties, ``honest`` of which are trusted to have added theirs."""
+
+    tag: ClassVar[str] = "summed-gaussian/1"
+    share: Fraction
+    honest: int
+    l2_squared: int
+    length: int
+
+    def __post_init__(self) -> None:
+        if self.share.denominator != 1 or self.share < 9:
+            raise RequestError(f"The variance of one share must be whole and at least 9, not {self.share}.")
+        _at_least("honest", self.honest, 1)
+        _at_least("l2_squared", self.l2_squared, 0)
+        _at_least("length", self.length, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SampledGaussian:
+    """``steps`` Gaussian steps on Poisson samples of ``rate``, with the (epsilon, delta) that was proven for them."""
+
+    tag: ClassVar[str] = "sampled-gaussian/1"
+    rate: Fraction
+    multiplier: Fraction
+    steps: int
+    epsilon: Fraction
+    delta: Fraction
+
+    def __post_init__(self) -> None:
+        for name in ("rate", "multiplier", "epsilon", "delta"):
+            _positive(name, getattr(self, name))
+        _at_least("steps", self.steps, 1)
+        if self.rate > 1 or self.delta >= 1:
+            raise RequestError("rate must be at most 1 and delta below 1.")
+
+
+@dataclass(frozen=True, slots=True)
+class StabilityThreshold:
+    """Keys were shown only above a noisy threshold; ``delta`` bounds the chance that a lone unit's key appears."""
+
+    tag: ClassVar[str] = "stability-threshold/1"
+    delta: Fraction
+
+    def __post_init__(self) -> None:
+        _positive("delta", self.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalReport:
+    """A device perturbed its own rows before they left it; ``epsilon`` per device and epoch."""
+
+    tag: ClassVar[str] = "local-report/1"
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        _positive("epsilon", self.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """All of ``parts`` on the same rows: prices add up."""
+
+    tag: ClassVar[str] = "composed/1"
+    parts: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Disjoint:
+    """``parts`` on declared, disjoint cells: one row meets one part, so the dearest is the price.
+
+    Right for row units under add-remove only; the ledger refuses it elsewhere.
+    """
+
+    tag: ClassVar[str] = "disjoint/1"
+    parts: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Disclosure:
+    """Not differential privacy: a protocol told its peers what ``reveals`` says. Kept for the record."""
+
+    tag: ClassVar[str] = "disclosure/1"
+    protocol: str
+    reveals: str
+
+
+Event = Union[  # noqa: UP007 - the classes refer to the union before it exists
+    DiscreteLaplace,
+    DiscreteGaussian,
+    GeometricTopK,
+    PermuteAndFlip,
+    ExponentialSelect,
+    NoiseReduction,
+    SummedGaussian,
+    SampledGaussian,
+    StabilityThreshold,
+    LocalReport,
+    Composed,
+    Disjoint,
+    Disclosure,
+]
+
+FREE = Composed(())
+"""The event of an answer that reads no row: nothing was released that was not released before."""
+
+_BY_TAG: dict[str, type[Any]] = {kind.tag: kind for kind in get_args(Event)}
+
+
+def needs(event: Event) -> frozenset[str]:
+    """The settings (``ADD_REMOVE``, ``ROW_ADD_REMOVE``) under which alone the price of ``event`` is right."""
+    if isinstance(event, GeometricTopK) and event.monotone:
+        return frozenset({ADD_REMOVE})
+    if isinstance(event, Disjoint):
+        return frozenset({ROW_ADD_REMOVE}) | _needs_of(event.parts)
+    if isinstance(event, Composed):
+        return _needs_of(event.parts)
+    return frozenset()
+
+
+def _needs_of(parts: tuple[Event, ...]) -> frozenset[str]:
+    return frozenset(setting for part in parts for setting in needs(part))
+
+
+def _to_plain(value: object) -> object:
+    if isinstance(value, Fraction):
+        return f"{value.numerator}/{value.denominator}"
+    if isinstance(value, tuple):
+        return [_to_plain(item) for item in value]
+    if type(value) in _BY_TAG.values():
+        return {"event": value.tag, **{f.name: _to_plain(getattr(value, f.name)) for f in fields(value)}}  # type: ignore[arg-type, attr-defined]
+    return value
+
+
+def event_to_json(event: Event) -> str:
+    """``event`` as canonical JSON: sorted keys, whole numbers and strings only.
+
+    >>> event_to_json(DiscreteLaplace(scale=Fraction(3, 2), l1=1))
+    '{"event":"discrete-laplace/1","l1":1,"scale":"3/2"}'
+    """
+    return json.dumps(_to_plain(event), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+_FRACTIONS = frozenset({"scale", "variance", "epsilon", "delta", "range", "share", "rate", "multiplier"})
+_CONVERT: Mapping[str, Callable[[Any], object]] = {
+    "scales": lambda texts: tuple(Fraction(text) for text in texts),
+    "parts": lambda parts: tuple(_from_plain(part) for part in parts),
+}
+
+
+def _from_plain(plain: Mapping[str, Any]) -> Event:
+    kind = _BY_TAG.get(str(plain.get("event")))
+    if kind is None:
+        raise LedgerError(
+            f"This version does not know the event {plain.get('event')!r}.", fix="pip install --upgrade siloquent"
+        )
+    values = {
+        name: Fraction(value) if name in _FRACTIONS else _CONVERT.get(name, lambda same: same)(value)
+        for name, value in plain.items()
+        if name != "event"
+    }
+    event: Event = kind(**values)
+    return event
+
+
+def event_from_json(text: str) -> Event:
+    """The event that ``text`` was written from.
+
+    Raises:
+        LedgerError: an unknown tag or version (never read as free), or text that is not an event.
+    """
+    try:
+        return _from_plain(json.loads(text))
+    except (ValueError, TypeError, AttributeError, ZeroDivisionError, RecursionError) as broken:
+        raise LedgerError("A stored event cannot be read.", fix="siloquent ledger verify") from broken
