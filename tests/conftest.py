@@ -1,0 +1,92 @@
+"""Real servers for tests: a PostgreSQL cluster and a Spark session, started once a worker and stopped at the end.
+
+Where the programs are missing, tests that need them are skipped with the reason; in continuous integration (CI=true)
+they fail, so that a green run cannot hide a part that was never started.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import pytest
+
+from scripts.postgres import PostgresUnavailable, throwaway_postgres
+
+OLDEST_JAVA = 17
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Under ``--dist loadgroup`` all tests of one server go to one worker: a second server costs more than it saves."""
+    for item in items:
+        for server in ("postgres", "spark"):
+            if item.get_closest_marker(server):
+                item.add_marker(pytest.mark.xdist_group(server))
+
+
+@pytest.fixture(scope="session")
+def postgres_dsn() -> Iterator[str]:
+    """The SQLAlchemy address of an empty PostgreSQL server that lives as long as the test session."""
+    try:
+        with throwaway_postgres() as address:
+            yield address
+    except PostgresUnavailable as reason:
+        _unavailable(str(reason))
+
+
+@pytest.fixture(scope="session")
+def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A local Spark session on two threads: no page, one time zone, Arrow on, quiet."""
+    reason = _why_no_spark()
+    if reason:
+        _unavailable(reason)
+    from pyspark.sql import SparkSession
+
+    folder = tmp_path_factory.mktemp("spark")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = {
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Dlog4j2.level=error",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("siloquent-tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+def _why_no_spark() -> str:
+    """Empty if Spark can start here."""
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        return "pyspark is not installed. Fix: pip install 'siloquent[spark]'"
+    java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else shutil.which("java")
+    if not java or not os.path.exists(java):
+        return f"Java {OLDEST_JAVA} or newer was not found. Fix: apt-get install openjdk-{OLDEST_JAVA}-jre-headless"
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', said)
+    if not version or int(version[1]) < OLDEST_JAVA:
+        return f"Spark 4 needs Java {OLDEST_JAVA} or newer; {java} says: {said.strip()[:80]}"
+    return ""
+
+
+def _unavailable(reason: str) -> NoReturn:
+    """Skip on a laptop, fail in continuous integration."""
+    if os.environ.get("CI", "").lower() in ("1", "true"):
+        pytest.fail(f"needed in continuous integration: {reason}")
+    pytest.skip(reason)

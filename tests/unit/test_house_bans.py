@@ -1,0 +1,101 @@
+"""What is banned is found, and the library holds none of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts import static_bans
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PLANTED = {
+    "import random": "explore/plan.py",
+    "from random import choice": "explore/plan.py",
+    "import numpy as np\nx = np.random.normal(0, 1)": "maths/tails.py",
+    "from numpy.random import laplace": "maths/tails.py",
+    "import numpy as np\nrng = np.random.default_rng()": "maths/tails.py",
+    "import numpy as np\nrng = np.random.default_rng(7)": "explore/measure/laplace.py",
+    "import torch\nx = torch.normal(0.0, 1.0)": "sketch/measure.py",
+    "import os\nword = os.urandom(8)": "ledger/chain.py",
+    "from os import urandom": "ledger/chain.py",
+    "import secrets": "session.py",
+    "import pickle": "releases/files.py",
+    "from joblib import load": "releases/files.py",
+    "import yaml\nyaml.load(text)": "schema/files.py",
+    "import numpy as np\nnp.load(file, allow_pickle=True)": "releases/files.py",
+    "import torch\ntorch.load(file)": "releases/files.py",
+    "eval(text)": "schema/derived.py",
+    "exec(text)": "schema/derived.py",
+    "print(1)": "session.py",
+    "try:\n    go()\nexcept Exception:\n    pass": "door.py",
+    "try:\n    go()\nexcept:\n    pass": "door.py",
+    "try:\n    go()\nexcept (ValueError, BaseException):\n    pass": "door.py",
+}
+FINE = {
+    "import os\nword = os.urandom(8)": "privacy/noise/words.py",
+    "import secrets  # allowed: a request key, no noise": "session.py",
+    "import numpy as np\nrng = np.random.default_rng(7)": "maths/tails.py",
+    "import numpy as np\ndef f(rng: np.random.Generator) -> None: ...": "explore/measure/laplace.py",
+    "console.print(1)": "cli/render.py",
+    "import numpy as np\nnp.load(file, allow_pickle=False)": "releases/files.py",
+    "import yaml\nyaml.safe_load(text)": "schema/files.py",
+    "try:\n    go()\nexcept ValueError:\n    pass": "door.py",
+    "try:\n    go()\nexcept Exception:  # allowed: a door fails closed\n    pass": "door.py",
+}
+
+
+@pytest.mark.parametrize(("source", "path"), PLANTED.items())
+def test_a_planted_line_is_found(source: str, path: str) -> None:
+    assert list(static_bans.scan_source(path, source)), source
+
+
+@pytest.mark.parametrize(("source", "path"), FINE.items())
+def test_a_harmless_or_marked_line_is_left_alone(source: str, path: str) -> None:
+    assert [str(found) for found in static_bans.scan_source(path, source)] == []
+
+
+def test_the_library_holds_nothing_banned() -> None:
+    assert [str(found) for found in static_bans.scan_package(ROOT / "src" / "siloquent")] == []
+
+
+def test_a_mark_without_a_reason_does_not_count() -> None:
+    assert list(static_bans.scan_source("session.py", "import secrets  # allowed:"))
+
+
+def test_the_tree_names_no_machine() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("needs a git checkout to know which files are ours")
+    assert [str(found) for found in static_bans.scan_text(ROOT, static_bans.tracked(ROOT))] == []
+
+
+@pytest.mark.parametrize(
+    "text", ["see /wo" + "rk/main", "--index https://pypi" + ".org/simple", "file:///o" + "pt/pypi"]
+)
+def test_a_planted_machine_name_is_found(tmp_path: Path, text: str) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"fine\n{text}\n", encoding="utf-8")
+    assert [(found.path, found.line) for found in static_bans.scan_text(tmp_path, [page])] == [("page.md", 2)]
+
+
+HEAVY = ("opendp", "duckdb", "numba", "scipy.stats", "sklearn", "torch", "fastapi", "pyspark", "sqlalchemy")
+
+
+def loaded_after(statement: str) -> list[str]:
+    """The heavy modules that a fresh interpreter has loaded after ``statement``."""
+    code = f"import sys\n{statement}\nprint(*[name for name in {HEAVY!r} if name in sys.modules])"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    return done.stdout.split()
+
+
+def test_importing_siloquent_loads_nothing_heavy() -> None:
+    assert loaded_after("import siloquent") == []
+
+
+def test_the_import_check_sees_a_heavy_module() -> None:
+    assert loaded_after("import siloquent, sqlalchemy") == ["sqlalchemy"]
