@@ -1,0 +1,36 @@
+"""Declarations: attributes, domains, constraints, units, budgets. Nothing here has ever seen a row."""
+
+from siloquent.schema.attribute import OTHER, OUTSIDE, Attribute
+from siloquent.schema.constraints import (
+    Comparison,
+    Constraint,
+    DenialConstraint,
+    ForeignKey,
+    FunctionalDependency,
+    Key,
+    Place,
+    parse_comparisons,
+)
+from siloquent.schema.domain import MOST_CELLS, Block, Domain
+from siloquent.schema.table import Adjacency, Budget, TableSchema, Unit
+
+__all__ = [
+    "MOST_CELLS",
+    "OTHER",
+    "OUTSIDE",
+    "Adjacency",
+    "Attribute",
+    "Block",
+    "Budget",
+    "Comparison",
+    "Constraint",
+    "DenialConstraint",
+    "Domain",
+    "ForeignKey",
+    "FunctionalDependency",
+    "Key",
+    "Place",
+    "TableSchema",
+    "Unit",
+    "parse_comparisons",
+]

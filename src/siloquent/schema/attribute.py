@@ -1,0 +1,267 @@
+"""One declared column: its values, and the total function that puts every value of every row into exactly one place."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from siloquent.errors import RequestError, SchemaError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Kind = Literal["integer", "real", "category", "boolean", "date", "datetime", "id", "text"]
+Bound = Decimal | datetime | None
+
+OUTSIDE = -1
+OTHER = "(other)"
+MOST_POINTS = 10**6
+MOST_STEPS = 2**40
+STEP_SECONDS = {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
+FUNCTIONS = {
+    "length": ("text", "category"),
+    "year": ("date", "datetime"),
+    "month": ("date", "datetime"),
+    "day": ("date", "datetime"),
+    "hour": ("datetime",),
+    "dayofweek": ("date", "datetime"),
+}
+"""What a derived attribute may compute, and from which kinds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A column's declaration. ``size`` cells, then OUTSIDE (-1); cells are the declared values, ``other``, NULL.
+
+    ``lo``, ``hi``: Decimal for numbers, datetime for dates. ``grid``: in the column's own unit, seconds for dates.
+    ``edges``: of declared bins, first lo, last hi. ``null``: drop, cell, or value (NULL is read as ``null_value``).
+    ``function`` and ``argument`` are set on derived attributes.
+    """
+
+    name: str
+    kind: Kind
+    lo: Bound = None
+    hi: Bound = None
+    grid: Decimal | None = None
+    values: tuple[str, ...] = ()
+    outside: Literal["clamp", "drop"] = "drop"
+    other: Literal["drop", "cell"] = "drop"
+    null: Literal["drop", "cell", "value"] = "drop"
+    null_value: Any = None
+    edges: tuple[Decimal, ...] = ()
+    max_bytes: int = 0
+    function: str = ""
+    argument: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.name or len(self.name) > 128 or any(ord(c) < 32 or c == '"' for c in self.name):
+            raise SchemaError(f"An attribute's name is 1 to 128 characters without quotes, not {self.name[:20]!r}.")
+        if self.is_numeric or self.is_temporal:
+            self._check_range()
+        elif self.kind == "category":
+            self._check_values()
+        if self.null == "value" and self.is_countable and self.null_index == OUTSIDE:
+            raise self._wrong(f"null = {{ value = {self.null_value!r} }} is not one of its own values")
+
+    def _wrong(self, what: str, *, fix: str = "") -> SchemaError:
+        return SchemaError(f"Attribute {self.name!r}: {what}.", fix=fix)
+
+    def _check_range(self) -> None:
+        if self.lo is None or self.hi is None:
+            raise self._wrong("has no bounds", fix=f'add lo = .., hi = .. to the attribute named "{self.name}"')
+        if self.grid is None:
+            raise self._wrong("has no grid", fix=f'add grid = .. to the attribute named "{self.name}"')
+        if self.grid <= 0 or not self.lo <= self.hi:  # type: ignore[operator]
+            raise self._wrong("needs lo <= hi and a grid above 0")
+        span = self._span()
+        if span % self.grid or (isinstance(self.lo, Decimal) and self.lo % self.grid):
+            raise self._wrong(f"lo and hi must be multiples of the grid {self.grid}")
+        if self.kind == "integer" and (self.grid % 1 or self.lo % 1):  # type: ignore[operator]
+            raise self._wrong("is an integer, so lo, hi and grid are whole", fix='type = "real"')
+        if span / self.grid >= MOST_STEPS:
+            raise self._wrong(f"has more than 2^40 grid steps ({span / self.grid:.3g})", fix="use a coarser grid")
+        self._check_edges()
+
+    def _check_edges(self) -> None:
+        if not self.edges:
+            return
+        if self.is_temporal or any(a >= b for a, b in zip(self.edges, self.edges[1:], strict=False)):
+            raise self._wrong("bins belong to numbers and their edges increase")
+        if self.edges[0] != self.lo or self.edges[-1] != self.hi:
+            raise self._wrong(f"its bins must begin at lo ({self.lo}) and end at hi ({self.hi})")
+        if any(edge % self.grid for edge in self.edges):  # type: ignore[operator]
+            raise self._wrong(f"its bin edges must be multiples of the grid {self.grid}")
+
+    def _check_values(self) -> None:
+        if not self.values:
+            raise self._wrong("has no values", fix=f'add values = ["..", ".."] to the attribute named "{self.name}"')
+        if len(set(self.values)) != len(self.values):
+            raise self._wrong("lists a value twice")
+        if OTHER in self.values:
+            raise self._wrong(f"{OTHER!r} is the name of the cell for values that are not listed")
+        if len(self.values) > MOST_POINTS:
+            raise self._wrong(f"lists more than {MOST_POINTS:,} values")
+
+    def _span(self) -> Decimal:
+        if isinstance(self.lo, datetime) and isinstance(self.hi, datetime):
+            return Decimal((self.hi - self.lo) // timedelta(seconds=1))
+        return self.hi - self.lo  # type: ignore[operator, return-value]
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether sums and comparisons by size make sense."""
+        return self.kind in ("integer", "real")
+
+    @property
+    def is_temporal(self) -> bool:
+        """Whether it is a date or datetime."""
+        return self.kind in ("date", "datetime")
+
+    @property
+    def is_countable(self) -> bool:
+        """Whether it has cells at all; ``id`` and ``text`` do not, so no predicate and no answer can hold them."""
+        return self.kind not in ("id", "text")
+
+    @property
+    def steps(self) -> int:
+        """How many declared values there are, without the cells for other values and NULL."""
+        if not self.is_countable:
+            return 0
+        if self.kind == "boolean":
+            return 2
+        if self.kind == "category":
+            return len(self.values)
+        return int(self._span() / self.grid) + 1  # type: ignore[operator]
+
+    @property
+    def size(self) -> int:
+        """How many cells there are: declared values, then one for others, then one for NULL, where declared."""
+        return self.steps + (self.other == "cell") + (self.null == "cell")
+
+    @property
+    def other_index(self) -> int:
+        """The place of a value that is not listed."""
+        return self.steps if self.other == "cell" else OUTSIDE
+
+    @property
+    def null_index(self) -> int:
+        """The place of NULL and NaN."""
+        if self.null == "cell":
+            return self.size - 1
+        return self._place(self.null_value) if self.null == "value" else OUTSIDE
+
+    def index(self, value: object) -> int:
+        """The place of one value: 0..size-1, or OUTSIDE. Total: no value of any type makes it fail.
+
+        >>> Attribute("age", "integer", lo=Decimal(0), hi=Decimal(9), grid=Decimal(1), outside="clamp").index(99)
+        9
+        """
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            return self.null_index
+        return self._place(value)
+
+    def _place(self, value: object) -> int:
+        if self.kind == "boolean":
+            return int(value) if isinstance(value, (bool, np.bool_)) else OUTSIDE
+        if self.kind == "category":
+            return self.values.index(value) if value in self.values else self.other_index
+        if self.is_numeric:
+            return self._number_place(value)
+        return self._time_place(value) if self.is_temporal else OUTSIDE
+
+    def _number_place(self, value: object) -> int:
+        try:
+            x = float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return self.null_index if self.null != "value" else self._number_place(self.null_value)
+        except OverflowError:
+            x = math.inf if value > 0 else -math.inf  # type: ignore[operator]
+        lo, hi, grid = float(self.lo), float(self.hi), float(self.grid)  # type: ignore[arg-type]
+        if self.outside == "drop" and not lo <= x <= hi:
+            return OUTSIDE
+        return math.floor((min(max(x, lo), hi) - lo) / grid + 0.5)
+
+    def _time_place(self, value: object) -> int:
+        moment = _as_datetime(value)
+        if moment is None:
+            return OUTSIDE
+        lo, hi = self.lo, self.hi
+        assert isinstance(lo, datetime)
+        assert isinstance(hi, datetime)
+        if self.outside == "drop" and (moment < lo or self._steps_since(lo, moment) >= self.steps):
+            return OUTSIDE
+        return min(max(self._steps_since(lo, moment), 0), self.steps - 1)
+
+    def _steps_since(self, lo: datetime, moment: datetime) -> int:
+        return (moment - lo) // timedelta(seconds=int(self.grid or 1))
+
+    def points(self) -> NDArray[Any]:
+        """The declared values in order, shape (steps,): int64, float64, str, bool or datetime64; no NULL, no other.
+
+        Raises:
+            RequestError: more than 10^6 values; such an attribute serves sums only.
+        """
+        if self.steps > MOST_POINTS:
+            raise RequestError(
+                f"Attribute {self.name!r} has {self.steps:,} values; predicates and groups take {MOST_POINTS:,}.",
+                fix="declare a coarser grid, or ask for its SUM",
+            )
+        if self.kind == "category":
+            return np.array(self.values, dtype=object)
+        if self.kind == "boolean":
+            return np.array([False, True])
+        places = np.arange(self.steps, dtype=np.int64)
+        if isinstance(self.lo, datetime):
+            seconds = np.datetime64(self.lo, "s") + places * np.timedelta64(int(self.grid or 1), "s")
+            return seconds.astype("datetime64[D]") if self.kind == "date" else seconds
+        whole, denominator = self.grid.as_integer_ratio()  # type: ignore[union-attr]
+        first = int(self.lo / self.grid)  # type: ignore[operator]
+        exact = (places + first) * whole
+        return exact if denominator == 1 else exact / denominator
+
+    def label(self, index: int) -> Any:
+        """The value of cell ``index`` as a Python value; None for NULL, ``(other)`` for values that are not listed."""
+        if self.null == "cell" and index == self.size - 1:
+            return None
+        if index == self.steps:
+            return OTHER
+        if self.kind == "category":
+            return self.values[index]
+        if self.kind == "boolean":
+            return bool(index)
+        if isinstance(self.lo, datetime):
+            moment = self.lo + timedelta(seconds=index * int(self.grid or 1))
+            return moment.date() if self.kind == "date" else moment
+        value = self.lo + index * self.grid  # type: ignore[operator]
+        return int(value) if self.kind == "integer" else float(value)
+
+    def bin_of(self) -> NDArray[np.int64]:
+        """Which bin each cell falls into, shape (size + 1,), the last entry for OUTSIDE (-1); NULL's cell is a bin."""
+        inner = np.array([float(edge) for edge in self.edges[1:-1]])
+        bins = np.searchsorted(inner, self.points().astype(float), side="right")
+        extra = [len(self.edges) - 1] if self.null == "cell" else []
+        return np.concatenate([bins, extra, [OUTSIDE]]).astype(np.int64)
+
+    def bin_labels(self) -> list[str | None]:
+        """The bins' names in order: ``[0, 5)``, the last one closed, then None for NULL where NULL is a cell."""
+        names: list[str | None] = [f"[{a}, {b})" for a, b in zip(self.edges, self.edges[1:], strict=False)]
+        names[-1] = f"[{self.edges[-2]}, {self.edges[-1]}]"
+        return [*names, None] if self.null == "cell" else names
+
+
+def _as_datetime(value: object) -> datetime | None:
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None)
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day)
+    if isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value).replace(tzinfo=None)
+        except ValueError:
+            return None
+    return None

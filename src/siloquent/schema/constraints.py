@@ -1,0 +1,224 @@
+"""Statements about form: dependencies, denial constraints, keys. Public, never the ground of a sensitivity proof."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Literal
+
+from siloquent.errors import SchemaError
+
+Operator = Literal["=", "!=", "<", "<=", ">", ">="]
+_SWAPPED: dict[str, Operator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_TOKEN = re.compile(
+    r"\s*(?:(?P<op><=|>=|!=|<>|==|=|<|>)|(?P<number>[-+]?\d+(?:\.\d+)?)|'(?P<text>(?:[^']|'')*)'"
+    r'|(?P<name>"[^"]+"|[A-Za-z_]\w*)(?:\s*\.\s*(?P<column>"[^"]+"|[A-Za-z_]\w*))?)'
+)
+MOST_COMPARISONS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An attribute of one of the (at most two) rows that a constraint speaks of: ``tuple_variable`` 1 or 2."""
+
+    tuple_variable: int
+    attribute: str
+
+    def __str__(self) -> str:
+        return f"t{self.tuple_variable}.{self.attribute}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``left op right``; right is a place, a number or a text."""
+
+    left: Place
+    op: Operator
+    right: Place | Decimal | str | bool
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes that it reads."""
+        right = (self.right.attribute,) if isinstance(self.right, Place) else ()
+        return (self.left.attribute, *right)
+
+    def __str__(self) -> str:
+        right = f"'{self.right}'" if isinstance(self.right, str) else str(self.right)
+        return f"{self.left} {self.op} {right}"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionalDependency:
+    """``lhs -> rhs``, where ``when`` holds (empty: everywhere)."""
+
+    lhs: tuple[str, ...]
+    rhs: str
+    when: tuple[Comparison, ...] = ()
+    hard: bool = True
+    weight: Fraction | None = None
+    source: str = ""
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes that it speaks of."""
+        return (*self.lhs, self.rhs, *(name for c in self.when for name in c.attributes))
+
+
+@dataclass(frozen=True, slots=True)
+class DenialConstraint:
+    """No one or two rows may satisfy all comparisons at once; ``hard`` means weight infinite."""
+
+    comparisons: tuple[Comparison, ...]
+    hard: bool = True
+    weight: Fraction | None = None
+    text: str = ""
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes that it speaks of."""
+        return tuple(dict.fromkeys(name for c in self.comparisons for name in c.attributes))
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether it speaks of two rows."""
+        places = [p for c in self.comparisons for p in (c.left, c.right) if isinstance(p, Place)]
+        return any(place.tuple_variable == 2 for place in places)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """No two rows agree on all ``columns``."""
+
+    columns: tuple[str, ...]
+    hard: bool = True
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes that it speaks of."""
+        return self.columns
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """``columns`` occur as ``referenced`` columns of ``table``."""
+
+    columns: tuple[str, ...]
+    table: str
+    referenced: tuple[str, ...]
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes that it speaks of."""
+        return self.columns
+
+
+Constraint = FunctionalDependency | DenialConstraint | Key | ForeignKey
+
+
+def parse_comparisons(text: str, *, default_row: int | None = None) -> tuple[Comparison, ...]:
+    """The comparisons of ``a and b and ..``; attributes without t1. or t2. belong to ``default_row``.
+
+    Raises:
+        SchemaError: the text is not a conjunction of at most eight comparisons; it says where.
+
+    >>> [str(c) for c in parse_comparisons("t1.age > t2.age and t1.weight < 80")]
+    ['t1.age > t2.age', 't1.weight < 80']
+    """
+    if len(text) > 10_000:
+        raise SchemaError("A constraint is at most 10,000 characters long.")
+    tokens = _tokens(text)
+    comparisons = []
+    while True:
+        side = _Reader(tokens, text, default_row)
+        comparisons.append(side.comparison())
+        tokens = side.rest
+        if not tokens:
+            break
+        if tokens[0][1] != "and":
+            raise _unreadable(text, tokens[0][2], "'and' between comparisons")
+        tokens = tokens[1:]
+    if len(comparisons) > MOST_COMPARISONS:
+        raise SchemaError(f"A constraint has at most {MOST_COMPARISONS} comparisons, this one {len(comparisons)}.")
+    return tuple(comparisons)
+
+
+def _unreadable(text: str, at: int, expected: str) -> SchemaError:
+    return SchemaError(f"Constraint {text[:80]!r} cannot be read at character {at}: expected {expected}.")
+
+
+def _tokens(text: str) -> list[tuple[str, str | Place | Decimal, int]]:
+    tokens: list[tuple[str, str | Place | Decimal, int]] = []
+    at = 0
+    while at < len(text.rstrip()):
+        found = _TOKEN.match(text, at)
+        if not found:
+            raise _unreadable(text, at, "an attribute, a comparison or a constant")
+        tokens.append((*_meaning(found), found.start()))
+        at = found.end()
+    return tokens
+
+
+def _meaning(found: re.Match[str]) -> tuple[str, str | Place | Decimal]:
+    if found["op"]:
+        return "op", {"<>": "!=", "==": "="}.get(found["op"], found["op"])
+    if found["number"]:
+        return "constant", Decimal(found["number"])
+    if found["text"] is not None:
+        return "constant", found["text"].replace("''", "'")
+    name, column = found["name"], found["column"]
+    if column and name.lower() in ("t1", "t2"):
+        return "place", Place(int(name[1]), column.strip('"'))
+    if not column and name.lower() == "and":
+        return "word", "and"
+    return "bare", name.strip('"')
+
+
+class _Reader:
+    """Reads one comparison off a token list; exists to keep the position while both sides are read."""
+
+    def __init__(self, tokens: list[tuple[str, str | Place | Decimal, int]], text: str, row: int | None) -> None:
+        self.rest, self.text, self.row = tokens, text, row
+
+    def comparison(self) -> Comparison:
+        left = self._side()
+        op = self._take("op", "one of = != < <= > >=")
+        right = self._side()
+        if not isinstance(left, Place):
+            if not isinstance(right, Place):
+                raise _unreadable(self.text, 0, "an attribute on one side of each comparison")
+            return Comparison(right, _SWAPPED[str(op)], left)
+        return Comparison(left, _SWAPPED[_SWAPPED[str(op)]], right)
+
+    def _take(self, kind: str, expected: str) -> str | Place | Decimal:
+        if not self.rest or self.rest[0][0] != kind:
+            raise _unreadable(self.text, self.rest[0][2] if self.rest else len(self.text), expected)
+        value = self.rest[0][1]
+        self.rest = self.rest[1:]
+        return value
+
+    def _side(self) -> Place | Decimal | str | bool:
+        if not self.rest or self.rest[0][0] not in ("constant", "place", "bare"):
+            raise _unreadable(self.text, self.rest[0][2] if self.rest else len(self.text), "an attribute or constant")
+        kind, value, at = self.rest[0]
+        self.rest = self.rest[1:]
+        if kind != "bare":
+            return value
+        if str(value).lower() in ("true", "false"):
+            return str(value).lower() == "true"
+        if self.row is None:
+            raise _unreadable(self.text, at, f"t1.{value} or t2.{value}")
+        return Place(self.row, str(value))
+
+
+def check_names(constraints: tuple[Constraint, ...], look_up: Callable[[str], object]) -> None:
+    """Every attribute that a constraint names is declared.
+
+    Raises:
+        UnknownName: as raised by ``look_up``.
+    """
+    for constraint in constraints:
+        for name in constraint.attributes:
+            look_up(name)

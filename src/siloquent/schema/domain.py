@@ -1,0 +1,100 @@
+"""The declared attributes of a table in order, and blocks: the cells in which rows are counted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from siloquent.errors import RequestError, SchemaError, UnknownName
+from siloquent.schema.attribute import Attribute
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_CELLS = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Attributes in declared order; names are unique, also when case is ignored."""
+
+    attributes: tuple[Attribute, ...]
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for attribute in self.attributes:
+            folded = attribute.name.casefold()
+            if folded in seen:
+                raise SchemaError(f"Attribute {attribute.name!r} is declared twice (case does not count).")
+            seen.add(folded)
+
+    def __iter__(self) -> Iterator[Attribute]:
+        return iter(self.attributes)
+
+    def __getitem__(self, name: str) -> Attribute:
+        """The attribute of that name, exactly or, failing that, ignoring case.
+
+        Raises:
+            UnknownName: it was never declared.
+        """
+        for attribute in self.attributes:
+            if attribute.name == name:
+                return attribute
+        for attribute in self.attributes:
+            if attribute.name.casefold() == name.casefold():
+                return attribute
+        raise UnknownName("attribute", name, self.names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes' names in declared order."""
+        return tuple(attribute.name for attribute in self.attributes)
+
+    def project(self, names: Iterable[str]) -> Domain:
+        """The domain of these attributes alone, in the order given."""
+        return Domain(tuple(self[name] for name in names))
+
+    @property
+    def size(self) -> int:
+        """The number of cells of the whole product, countable attributes only."""
+        return math.prod(a.size for a in self.attributes if a.is_countable)
+
+    def cells(self, names: Iterable[str]) -> int:
+        """The number of cells of the product of these attributes."""
+        return self.project(names).size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """The product of classes of some attributes: the cells of one grouped count.
+
+    ``classes[i]`` maps attribute i's cells to classes, shape (size + 1,): entry j for cell j, the last for OUTSIDE.
+    Every class is 0..n-1; OUTSIDE has one too, unless -1: such rows are then left out of the count (never an error).
+    A block without attributes has one cell: all rows.
+    """
+
+    attributes: tuple[str, ...]
+    classes: tuple[NDArray[np.int64], ...]
+
+    def __post_init__(self) -> None:
+        if len(self.attributes) != len(self.classes):
+            raise RequestError("A block needs one class map for each attribute.")
+        if self.size > MOST_CELLS:
+            raise RequestError(
+                f"The question needs {self.size:,} cells of {', '.join(self.attributes)}; the most is {MOST_CELLS:,}.",
+                fix="ask about fewer attributes at once, or group by declared bins",
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many classes each attribute has."""
+        return tuple(int(classes.max(initial=-1)) + 1 for classes in self.classes)
+
+    @property
+    def size(self) -> int:
+        """The number of cells, in row-major order of ``shape``."""
+        return math.prod(self.shape)
