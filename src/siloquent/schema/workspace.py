@@ -19,7 +19,7 @@ _PASSWORD = re.compile(r"^[a-z0-9+]+://[^/@]*:[^/@]+@")
 class Workspace:
     """A folder with ``siloquent.toml``, ``schemas/NAME.toml``, a ledger and ``releases/``.
 
-    ``ledger``: a file name inside the folder, or a PostgreSQL URL. ``postgres``: name -> (``dsn_env`` or ``dsn_file``, value).
+    ``ledger``: a file name inside the folder, or a PostgreSQL URL. ``postgres``: (name, ``dsn_env`` or ``dsn_file``, value).
     """
 
     folder: Path
@@ -112,7 +112,7 @@ def _table(raw: dict[str, Any], key: str, allowed: set[str] | None) -> dict[str,
 def _database(name: str, entry: object) -> tuple[str, str, str]:
     if not isinstance(entry, dict) or len(entry) != 1 or next(iter(entry)) not in ("dsn_env", "dsn_file"):
         raise SchemaError(
-            f"[postgres.{name}] says where the connection text is kept, so that no password stands in a file of the project.",
+            f"[postgres.{name}] says where the connection text is kept, so that no password stands in this file.",
             fix='dsn_env = "NAME_OF_A_VARIABLE", or dsn_file = "a file that only you can read"',
         )
     key, value = next(iter(entry.items()))

@@ -1,0 +1,231 @@
+"""From the entries of a table file to the checked classes that the rest of the house uses."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any, Literal
+
+from siloquent.errors import SchemaError
+from siloquent.schema.attribute import FUNCTIONS, STEP_SECONDS, Attribute, Bound
+from siloquent.schema.constraints import (
+    Constraint,
+    DenialConstraint,
+    ForeignKey,
+    FunctionalDependency,
+    Key,
+    parse_comparisons,
+)
+from siloquent.schema.domain import Domain
+from siloquent.schema.entries import BudgetEntry, ColumnEntry, ConstraintEntry, DerivedEntry, NullValueEntry
+from siloquent.schema.table import Budget, TableSchema, Unit
+from siloquent.schema.toml import digest_of, finite, read_toml, validated
+
+_REFERENCE = re.compile(r"(\w+)\(([^()]+)\)")
+
+
+def parse_schema(text: str) -> TableSchema:
+    """The table that ``text`` declares.
+
+    Args:
+        text: A table file (TOML, format 1, at most 4 MiB).
+    Returns:
+        A consistent schema; ``digest`` is the SHA-256 of the file's canonical JSON.
+    Raises:
+        SchemaError: it is not TOML, has unknown keys (did you mean), lacks bounds, values, unit or budget, or
+            contradicts itself. The message names the place and the line to add.
+        UnknownName: a constraint or unit names an attribute that is not declared.
+    """
+    raw = read_toml(text)
+    file = validated(raw)
+    if len(file.attribute) + len(file.derived) > 2_000:
+        raise SchemaError("A table has at most 2,000 attributes.")
+    columns = tuple(_attribute(column) for column in file.attribute)
+    domain = Domain((*columns, *(_derived(column, Domain(columns)) for column in file.derived)))
+    return TableSchema(
+        name=file.table.name,
+        domain=domain,
+        budget=_budget(file.budget),
+        source=file.table.source,
+        adjacency=file.table.adjacency,
+        unit=Unit(file.table.unit.kind, file.table.unit.column, file.table.unit.max_rows),
+        version=file.table.version,
+        size_hint=file.table.size_hint,
+        constraints=tuple(_constraint(c) for c in file.constraint),
+        digest=digest_of(raw),
+    )
+
+
+def _decimal(value: object, name: str) -> Decimal:
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        raise SchemaError(f"Attribute {name!r}: {str(value)[:40]!r} is not a number.") from None
+    if not number.isfinite():
+        raise SchemaError(f"Attribute {name!r}: bounds, grids and bins are finite.")
+    return number
+
+
+def _bound(value: object, column: ColumnEntry) -> Bound:
+    if value is None:
+        return None
+    if column.type in ("date", "datetime"):
+        if isinstance(value, datetime):
+            return value.replace(tzinfo=None)
+        if isinstance(value, date):
+            return datetime(value.year, value.month, value.day)
+        raise SchemaError(f"Attribute {column.name!r}: bounds of a {column.type} are dates, such as 2024-01-31.")
+    if isinstance(value, (datetime, date)):
+        raise SchemaError(f"Attribute {column.name!r}: bounds of a {column.type} are numbers, not dates.")
+    return _decimal(value, column.name)
+
+
+def _grid(column: ColumnEntry) -> Decimal | None:
+    if column.grid is None:
+        return {"integer": Decimal(1), "date": Decimal(86_400)}.get(column.type)
+    if isinstance(column.grid, str):
+        if column.type not in ("date", "datetime"):
+            raise SchemaError(f"Attribute {column.name!r}: the grid of a {column.type} is a number.")
+        seconds = STEP_SECONDS[column.grid]
+        if column.type == "date" and seconds < 86_400:
+            raise SchemaError(
+                f"Attribute {column.name!r}: a date has no hours.", fix='grid = "day", or type = "datetime"'
+            )
+        return Decimal(seconds)
+    if column.type in ("date", "datetime"):
+        raise SchemaError(f"Attribute {column.name!r}: the grid of a {column.type} is a word.", fix='grid = "day"')
+    return _decimal(column.grid, column.name)
+
+
+def _null(column: ColumnEntry) -> tuple[Literal["drop", "cell", "value"], Any]:
+    if isinstance(column.null, NullValueEntry):
+        return "value", column.null.value
+    return column.null or "drop", None
+
+
+def _check_keys_for_type(column: ColumnEntry) -> None:
+    ranged = column.type in ("integer", "real", "date", "datetime")
+    for key, allowed in (
+        ("lo", ranged),
+        ("hi", ranged),
+        ("grid", ranged),
+        ("outside", ranged),
+        ("bins", column.type in ("integer", "real")),
+        ("values", column.type == "category"),
+        ("max_bytes", column.type == "text"),
+        ("null", column.type not in ("id", "text")),
+    ):
+        if getattr(column, key) is not None and not allowed:
+            raise SchemaError(f"Attribute {column.name!r}: {key!r} does not belong to type {column.type!r}.")
+    if ranged and column.outside is None:
+        raise SchemaError(
+            f"Attribute {column.name!r} does not say what becomes of values outside its bounds.",
+            fix=f'outside = "clamp" or "drop" in the attribute named "{column.name}"',
+        )
+    if column.type not in ("id", "text") and column.null is None:
+        raise SchemaError(
+            f"Attribute {column.name!r} does not say what becomes of NULL.",
+            fix=f'null = "drop", "cell" or {{ value = .. }} in the attribute named "{column.name}"',
+        )
+
+
+def _attribute(column: ColumnEntry, *, function: str = "", argument: str = "") -> Attribute:
+    _check_keys_for_type(column)
+    null, null_value = _null(column)
+    lo, hi, grid = _bound(column.lo, column), _bound(column.hi, column), _grid(column)
+    return Attribute(
+        name=column.name,
+        kind=column.type,
+        lo=lo,
+        hi=hi,
+        grid=grid,
+        values=tuple(column.values or ()),
+        outside=column.outside or "drop",
+        other=column.other,
+        null=null,
+        null_value=null_value,
+        edges=_edges(column, lo, hi),
+        max_bytes=column.max_bytes or 0,
+        function=function,
+        argument=argument,
+    )
+
+
+def _edges(column: ColumnEntry, lo: Bound, hi: Bound) -> tuple[Decimal, ...]:
+    if column.bins is None or not isinstance(lo, Decimal) or not isinstance(hi, Decimal):
+        return ()
+    if (column.bins.width is None) == (column.bins.edges is None):
+        raise SchemaError(f"Attribute {column.name!r}: bins have either a width or edges.")
+    if column.bins.edges is not None:
+        edges = tuple(_decimal(edge, column.name) for edge in column.bins.edges)
+        if len(edges) < 2:
+            raise SchemaError(f"Attribute {column.name!r}: bins need at least two edges.")
+        return edges
+    width = _decimal(column.bins.width, column.name)
+    if width <= 0 or (hi - lo) / width > 100_000:
+        raise SchemaError(f"Attribute {column.name!r}: bins have a width above 0 and number at most 100,000.")
+    inner = [lo + width * i for i in range(1, int((hi - lo) / width) + 1) if lo + width * i < hi]
+    return (lo, *inner, hi) if hi > lo else ()
+
+
+def _derived(column: DerivedEntry, domain: Domain) -> Attribute:
+    if len(column.from_) != 1:
+        raise SchemaError(f"Derived attribute {column.name!r}: {column.function} is a function of one attribute.")
+    source = domain[column.from_[0]]
+    if source.kind not in FUNCTIONS[column.function]:
+        kinds = " or ".join(FUNCTIONS[column.function])
+        raise SchemaError(f"Derived attribute {column.name!r}: {column.function} takes a {kinds}, not a {source.kind}.")
+    if column.type != "integer":
+        raise SchemaError(
+            f"Derived attribute {column.name!r}: {column.function} gives an integer.", fix='type = "integer"'
+        )
+    return _attribute(column, function=column.function, argument=source.name)
+
+
+def _exact(value: str | int, key: str) -> Fraction:
+    try:
+        return Fraction(finite(str(value)))
+    except (ValueError, InvalidOperation):
+        raise SchemaError(f"[budget] {key}: {str(value)[:40]!r} is not a finite number.") from None
+
+
+def _budget(budget: BudgetEntry) -> Budget:
+    return Budget(
+        accountant=budget.accountant,
+        epsilon=None if budget.epsilon is None else _exact(budget.epsilon, "epsilon"),
+        rho=None if budget.rho is None else _exact(budget.rho, "rho"),
+        delta=_exact(budget.delta, "delta"),
+        delta_events=_exact(budget.delta_events, "delta_events"),
+        epoch=budget.epoch,
+        shares=tuple((name, _exact(share, f"analysts.{name}")) for name, share in sorted(budget.analysts.items())),
+    )
+
+
+_NEEDS = {"fd": ("lhs", "rhs"), "denial": ("not_",), "key": ("columns",), "foreign_key": ("columns", "references")}
+_MAY = {"fd": ("when", "weight", "source"), "denial": ("weight", "source"), "key": (), "foreign_key": ()}
+
+
+def _constraint(raw: ConstraintEntry) -> Constraint:
+    given = {key for key in ConstraintEntry.model_fields if getattr(raw, key) not in (None, "")} - {"kind", "hard"}
+    for key in sorted(set(_NEEDS[raw.kind]) - given):
+        raise SchemaError(f"A constraint of kind {raw.kind!r} needs {key.rstrip('_')!r}.")
+    for key in sorted(given - set(_NEEDS[raw.kind]) - set(_MAY[raw.kind])):
+        raise SchemaError(f"A constraint of kind {raw.kind!r} does not have {key.rstrip('_')!r}.")
+    weight = None if raw.weight is None else Fraction(_decimal(raw.weight, "weight"))
+    if raw.hard and weight is not None:
+        raise SchemaError("A hard constraint has no weight: it always holds.", fix="hard = false")
+    if raw.kind == "fd":
+        when = parse_comparisons(raw.when, default_row=1) if raw.when else ()
+        return FunctionalDependency(tuple(raw.lhs or ()), raw.rhs or "", when, raw.hard, weight, raw.source)
+    if raw.kind == "denial":
+        text = raw.not_ or ""
+        return DenialConstraint(parse_comparisons(text, default_row=1), raw.hard, weight, text)
+    columns = tuple(raw.columns or ())
+    if raw.kind == "key":
+        return Key(columns, raw.hard)
+    found = _REFERENCE.fullmatch(raw.references or "")
+    if not found:
+        raise SchemaError("references is TABLE(COLUMN, ..).", fix='references = "wards(ward)"')
+    return ForeignKey(columns, found[1], tuple(part.strip() for part in found[2].split(",")))

@@ -1,0 +1,92 @@
+"""The entries of a table file as pydantic models: word by word what an owner may write, unknown words refused."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+Number = int | Decimal | str
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
+
+
+class NullValueEntry(Strict):
+    value: Any
+
+
+class BinsEntry(Strict):
+    width: Number | None = None
+    edges: list[Number] | None = None
+
+
+class ColumnEntry(Strict):
+    name: str
+    type: Literal["integer", "real", "category", "boolean", "date", "datetime", "id", "text"]
+    lo: int | Decimal | datetime | date | None = None
+    hi: int | Decimal | datetime | date | None = None
+    grid: int | Decimal | Literal["day", "hour", "minute", "second"] | None = None
+    values: list[str] | None = None
+    outside: Literal["clamp", "drop"] | None = None
+    other: Literal["drop", "cell"] = "drop"
+    null: Literal["drop", "cell"] | NullValueEntry | None = None
+    bins: BinsEntry | None = None
+    max_bytes: int | None = None
+
+
+class DerivedEntry(ColumnEntry):
+    from_: list[str]
+    function: Literal["length", "year", "month", "day", "hour", "dayofweek"]
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=lambda name: name.rstrip("_"))
+
+
+class ConstraintEntry(Strict):
+    kind: Literal["fd", "denial", "key", "foreign_key"]
+    lhs: list[str] | None = None
+    rhs: str | None = None
+    when: str | None = None
+    hard: bool = True
+    weight: int | Decimal | None = None
+    source: str = ""
+    not_: str | None = None
+    columns: list[str] | None = None
+    references: str | None = None
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=lambda name: name.rstrip("_"))
+
+
+class UnitEntry(Strict):
+    kind: Literal["row", "user"]
+    column: str = ""
+    max_rows: int = 1
+
+
+class TableEntry(Strict):
+    name: str
+    source: str = ""
+    adjacency: Literal["add-remove", "replace-one"]
+    version: int = 1
+    size_hint: int | None = None
+    unit: UnitEntry
+
+
+class BudgetEntry(Strict):
+    accountant: Literal["pure", "zcdp"]
+    epsilon: str | int | None = None
+    rho: str | int | None = None
+    delta: str | int = 0
+    delta_events: str | int = 0
+    epoch: int = 1
+    analysts: dict[str, str | int] = {}
+
+
+class TableFile(Strict):
+    format: Literal[1]
+    table: TableEntry
+    budget: BudgetEntry
+    attribute: list[ColumnEntry]
+    derived: list[DerivedEntry] = []
+    constraint: list[ConstraintEntry] = []
