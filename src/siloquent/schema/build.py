@@ -63,7 +63,7 @@ def _decimal(value: object, name: str) -> Decimal:
         number = Decimal(str(value))
     except InvalidOperation:
         raise SchemaError(f"Attribute {name!r}: {str(value)[:40]!r} is not a number.") from None
-    if not number.isfinite():
+    if not number.is_finite():
         raise SchemaError(f"Attribute {name!r}: bounds, grids and bins are finite.")
     return number
 

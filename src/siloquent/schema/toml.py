@@ -57,7 +57,7 @@ def read_toml(text: str) -> dict[str, Any]:
 def finite(text: str) -> Decimal:
     """``text`` as an exact number of ordinary size; ValueError otherwise."""
     value = Decimal(text)
-    if not value.isfinite() or abs(value.adjusted()) > 40:
+    if not value.is_finite() or abs(value.adjusted()) > 40:
         raise ValueError(text)
     return value
 

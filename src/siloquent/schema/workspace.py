@@ -19,7 +19,7 @@ _PASSWORD = re.compile(r"^[a-z0-9+]+://[^/@]*:[^/@]+@")
 class Workspace:
     """A folder with ``siloquent.toml``, ``schemas/NAME.toml``, a ledger and ``releases/``.
 
-    ``ledger``: a file name inside the folder, or a PostgreSQL URL. ``postgres``: (name, ``dsn_env`` or ``dsn_file``, value).
+    ``ledger``: a file name inside the folder, or a PostgreSQL URL. ``postgres``: (name, where, value).
     """
 
     folder: Path
