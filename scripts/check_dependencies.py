@@ -92,7 +92,7 @@ def _needs(distribution: metadata.Distribution, extras: set[str]) -> Iterator[Re
 
 
 def licence(distribution: metadata.Distribution) -> str:
-    """What the distribution says of its licence: an SPDX expression, else classifiers and the first line of the text."""
+    """What the distribution says of its licence: an SPDX expression, else classifiers and the first line of text."""
     said = distribution.metadata
     if expression := said.get_all("License-Expression"):
         return str(expression[0])

@@ -1,0 +1,52 @@
+# First contact: `make demo`, then `make test`. Every target makes the environment that it needs, once.
+.POSIX:
+.DEFAULT_GOAL := help
+
+PY = .venv/bin/python
+CODE = src tests benchmarks scripts
+TESTS ?= tests
+WORKERS ?= 2
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+PINS := $(wildcard constraints/*.txt)
+
+.PHONY: help demo test check docs bench ci clean
+
+help:  ## Show the targets
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile
+
+.venv/.core: pyproject.toml scripts/environment.sh $(PINS)
+	@sh scripts/environment.sh core
+
+.venv/.dev: pyproject.toml scripts/environment.sh $(PINS)
+	@sh scripts/environment.sh dev
+
+demo: .venv/.core  ## Install into .venv and answer private questions about three clinics
+	@.venv/bin/siloquent demo
+
+test: .venv/.dev  ## Run the tests (TESTS=tests/unit WORKERS=2 PYTEST_ARGS=...)
+	@$(PY) -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS) $(TESTS)
+
+check: .venv/.dev  ## Style, types, import contracts, bans, bounds and licences
+	$(PY) -m ruff check $(CODE)
+	$(PY) -m ruff format --check $(CODE)
+	$(PY) -m mypy
+	$(PY) -c 'from importlinter.cli import lint_imports_command as run; run()'
+	$(PY) -m scripts.static_bans
+	$(PY) -m scripts.check_dependencies
+
+docs: .venv/.dev  ## Build the site into site/ and run every code block in it
+	$(PY) -m scripts.make_reference
+	$(PY) -m mkdocs build --quiet --strict
+	$(PY) -m pytest tests/docs
+
+bench: .venv/.dev  ## Our figures beside the published ones (BENCH_ARGS="--quick")
+	$(PY) -m benchmarks core $(BENCH_ARGS)
+	$(PY) -m benchmarks explore $(BENCH_ARGS)
+
+ci: ## What continuous integration runs
+	bash .ci/run
+
+clean:  ## Remove what was built; .venv too
+	rm -rf .venv site dist build ci-out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf spark-warehouse metastore_db derby.log
