@@ -1,0 +1,138 @@
+"""What comes back: a table with intervals, the promise, the guarantee and the receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+from siloquent.privacy import Guarantee, digits
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Label = Literal["fresh", "independent", "simultaneous"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How an answer's promise holds: bound ``alpha`` (rows or value units), chance ``beta`` to miss it, and ``label``.
+
+    ``fresh``: only noise drawn after the question, so the promise holds whatever was asked before.
+    """
+
+    alpha: Fraction
+    beta: Fraction
+    label: Label = "fresh"
+    unit: str = "rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """What the answer cost its account, exactly: epsilon or rho, and what is left of the account afterwards."""
+
+    account: str
+    symbol: str
+    amount: Fraction
+    left: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The receipt: where the answer stands in the ledger's chain."""
+
+    ledger: str
+    seq: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answered question. A pure function of the question, the declaration and what the ledger keeps.
+
+    ``columns`` and ``rows``: the groups in declared order, each with its value and interval [low, high] (wcq), or the
+    reported groups (icq), or the top groups in order (tcq). ``grid``: the step of the values.
+    """
+
+    task: str
+    table_name: str
+    request: str
+    schema_digest: str
+    kind: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    promise: str
+    accuracy: Kept
+    cost: Paid
+    guarantee: Guarantee
+    receipt: Placed
+    mechanism: str
+    grid: Fraction = Fraction(1)
+    replayed: bool = field(default=False, compare=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The release's name: its place in the ledger."""
+        return f"r-{self.receipt.seq:06d}"
+
+    @property
+    def table(self) -> pa.Table:
+        """The rows as an Arrow table; column types follow from the declaration, not from the rows."""
+        import pyarrow as pa
+
+        columns = list(zip(*self.rows, strict=True)) or [()] * len(self.columns)
+        return pa.table({name: list(values) for name, values in zip(self.columns, columns, strict=True)})
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The Arrow stream protocol: pandas, polars and DuckDB take an answer as it is."""
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def to_json(self) -> dict[str, Any]:
+        """The answer as a document of kind ``siloquent/answer/1``; amounts are decimal text, rounded up."""
+        cost: dict[str, str] = {"account": self.cost.account, self.cost.symbol: digits(self.cost.amount, 6)}
+        if self.guarantee.definition == "zcdp":
+            cost["epsilon"] = digits(self.guarantee.epsilon_at())
+            cost["delta"] = digits(self.guarantee.report_delta)
+        return {
+            "schema": "siloquent/answer/1",
+            "id": self.id,
+            "task": self.task,
+            "table": self.table_name,
+            "kind": self.kind,
+            "columns": list(self.columns),
+            "rows": [[_plain(value) for value in row] for row in self.rows],
+            "promise": self.promise,
+            "accuracy": {
+                "alpha": str(self.accuracy.alpha),
+                "beta": str(self.accuracy.beta),
+                "label": self.accuracy.label,
+                "unit": self.accuracy.unit,
+            },
+            "cost": {**cost, "left": digits(self.cost.left, 6)},
+            "guarantee": self.guarantee.sentence(),
+            "receipt": {"ledger": self.receipt.ledger, "seq": self.receipt.seq, "hash": self.receipt.hash},
+            "mechanism": self.mechanism,
+            "replayed": self.replayed,
+            "notes": list(self.notes),
+        }
+
+    def _repr_html_(self) -> str:
+        """The answer for notebooks; every text is escaped."""
+        from html import escape
+
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(str(value))}</td>" for value in row) + "</tr>" for row in self.rows
+        )
+        words = f"{escape(self.promise)}<br>{escape(self.guarantee.sentence())}"
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{words}</p>"
+
+
+def _plain(value: object) -> object:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -1,0 +1,82 @@
+"""What a release says about itself: task, request, guarantee, accuracy, receipt, and a hash of each file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from siloquent.errors import ReleaseError
+from siloquent.privacy import Guarantee
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+MOST_MANIFEST_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseFile:
+    """One file of a release; ``grid``: the step of each number column (counts: "1"); no float hides low bits."""
+
+    name: str
+    sha256: str
+    rows: int
+    columns: tuple[str, ...]
+    grid: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The page that comes with released files, and all that ``verify`` needs besides them and the ledger."""
+
+    id: str
+    task: str
+    package: str
+    table: str
+    schema: str
+    request: Mapping[str, Any]
+    guarantee: Mapping[str, Any]
+    accuracy: Mapping[str, Any]
+    receipt: Mapping[str, Any]
+    files: tuple[ReleaseFile, ...]
+    known: tuple[str, ...] = ()
+    format: int = FORMAT
+
+    def to_json(self) -> str:
+        """The manifest's text: sorted keys, one document."""
+        return json.dumps(asdict(self), sort_keys=True, indent=1, ensure_ascii=False, default=dict) + "\n"
+
+
+def guarantee_to_plain(guarantee: Guarantee) -> dict[str, str]:
+    """A guarantee as text fields; amounts are exact fractions "num/den", the sentence is for people."""
+    plain = {field.name: str(getattr(guarantee, field.name)) for field in fields(guarantee)}
+    return {**plain, "sentence": guarantee.sentence()}
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest in ``folder``.
+
+    Raises:
+        ReleaseError: none there, too large, not JSON, an unknown format, or fields missing or strange.
+    """
+    path = folder / MANIFEST
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > MOST_MANIFEST_BYTES:
+        raise ReleaseError(f"{folder} holds no readable {MANIFEST}.", fix="siloquent release list")
+    try:
+        plain = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        raise ReleaseError(f"The {MANIFEST} in {folder} is not JSON.") from None
+    if not isinstance(plain, dict) or plain.get("format") != FORMAT:
+        raise ReleaseError(
+            f"The release in {folder} is not of format {FORMAT}, the only one that this version reads.",
+            fix="pip install --upgrade siloquent",
+        )
+    try:
+        files = tuple(
+            ReleaseFile(f["name"], f["sha256"], f["rows"], tuple(f["columns"]), f["grid"]) for f in plain.pop("files")
+        )
+        return Manifest(files=files, known=tuple(plain.pop("known")), **plain)
+    except (KeyError, TypeError):
+        raise ReleaseError(f"The {MANIFEST} in {folder} lacks fields or has strange ones.") from None

@@ -1,0 +1,234 @@
+"""Which tables, which ledger, which analyst: what every task is handed, and nothing about any task."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from contextlib import suppress
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.errors import LedgerError, NotAllowed, RequestError, SchemaError, UnknownName
+from siloquent.ledger import Account, Ledger
+from siloquent.privacy import ATTO, Cost, accountant, rho_of_epsilon
+from siloquent.schema import Budget, TableSchema
+from siloquent.schema.workspace import WORKSPACE_FILE, Workspace, read_workspace
+
+if TYPE_CHECKING:
+    from siloquent.data import PrivateTable
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+class Session:
+    """One person's view of a workspace: its declared tables, its ledger, and the account that pays.
+
+    Without ``analyst`` the table's own account pays; with one, that analyst's share and the table's account together.
+    """
+
+    def __init__(self, workspace: Workspace, ledger: Ledger, *, analyst: str | None = None) -> None:
+        if analyst is not None and not _NAME.fullmatch(analyst):
+            raise RequestError("An analyst's name is 1 to 64 letters, digits, '_', '.' and '-'.")
+        self.workspace, self.ledger, self.analyst = workspace, ledger, analyst
+        self._schemas: dict[str, tuple[bytes, TableSchema]] = {}
+        self._frames: dict[str, tuple[TableSchema, object]] = {}
+        self._tables: dict[str, tuple[str, PrivateTable]] = {}
+
+    def __repr__(self) -> str:
+        return f"Session({str(self.workspace.folder)!r}, analyst={self.analyst!r})"
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def tables(self) -> list[str]:
+        """The declared tables by name."""
+        return sorted({*self.workspace.table_names(), *self._frames})
+
+    def schema(self, name: str) -> TableSchema:
+        """The declaration of table ``name``, read anew when its file has changed.
+
+        Raises:
+            UnknownName: it was never declared (did you mean).
+            SchemaError: its file is wrong; the message says where.
+        """
+        if name in self._frames:
+            return self._frames[name][0]
+        if name not in self.tables():
+            raise UnknownName("table", name, self.tables(), fix="siloquent tables")
+        text = self.workspace.schema_file(name).read_bytes()
+        if name not in self._schemas or self._schemas[name][0] != text:
+            from siloquent.schema.build import parse_schema
+
+            try:
+                schema = parse_schema(text.decode("utf-8"))
+            except UnicodeDecodeError:
+                raise SchemaError(f"schemas/{name}.toml is not UTF-8.") from None
+            if schema.name != name:
+                raise SchemaError(f"schemas/{name}.toml declares the table {schema.name!r}.", fix=f'name = "{name}"')
+            self._schemas[name] = (text, schema)
+        return self._schemas[name][1]
+
+    def add_frame(self, schema: TableSchema, frame: object) -> None:
+        """Serve an Arrow, pandas or polars object (anything with ``__arrow_c_stream__``) as the table of ``schema``.
+
+        Raises:
+            SchemaError: a table of that name is declared in the workspace.
+        """
+        if schema.name in self.workspace.table_names():
+            raise SchemaError(f"The workspace declares a table {schema.name!r} already.", fix="give it another name")
+        self._frames[schema.name] = (schema, frame)
+        self._tables.pop(schema.name, None)
+
+    def table(self, name: str) -> PrivateTable:
+        """The private table ``name``; only measure rooms can get anything out of it, and only with a permit.
+
+        Raises:
+            UnknownName, SchemaError: as ``schema``; or the source does not fit the declaration.
+            DataError: the source cannot be opened.
+        """
+        schema = self.schema(name)
+        if name not in self._tables or self._tables[name][0] != schema.digest:
+            from siloquent.data import open_table
+
+            frame = self._frames.get(name, (schema, None))[1]
+            opened = open_table(schema, self.workspace, self.ledger, salt=self._salt(schema), frame=frame)
+            self._forget(name)
+            self._tables[name] = (schema.digest, opened)
+        return self._tables[name][1]
+
+    def account(self, name: str) -> Account:
+        """The account that pays for questions about table ``name``: opened on first use, within the declared budget.
+
+        Raises:
+            LedgerError: the ledger holds the account with other settings than the table file now declares.
+            NotAllowed: the table names its analysts and this one is not among them.
+        """
+        schema = self.schema(name)
+        whole = limit_of_budget(schema.budget)
+        account = self._opened(schema.account, whole, schema)
+        shares = dict(schema.budget.shares)
+        if self.analyst is None or not shares:
+            return account
+        if self.analyst not in shares:
+            raise NotAllowed(
+                f"{self.analyst!r} has no share of {name!r}.",
+                fix=f'the owner adds {self.analyst} = "0.1" to analysts, then runs: siloquent budget set {name}',
+            )
+        part = shares[self.analyst]
+        limit = Cost(math.floor(whole.amount * part), math.floor(whole.delta * part))
+        return self._opened(f"{schema.account}/{self.analyst}", limit, schema, parent=schema.account)
+
+    def left(self, name: str) -> Cost:
+        """What this session can still spend on table ``name``: the least of its account and the accounts above."""
+        account = self.account(name)
+        left = account.left
+        while account.parent is not None:
+            account = self.ledger.account(account.parent)
+            left = Cost(min(left.amount, account.left.amount), min(left.delta, account.left.delta))
+        return left
+
+    def set_budget(self, name: str) -> Account:
+        """Bring the ledger's limits to what the table file declares, for the table and for every analyst's share.
+
+        Raises:
+            RequestError: a new limit lies below what is spent already.
+        """
+        schema = self.schema(name)
+        whole = limit_of_budget(schema.budget)
+        account = self._known(schema.account)
+        if account is not None and account.limit != whole:
+            self.ledger.set_limit(schema.account, whole)
+        for analyst, part in schema.budget.shares:
+            share = f"{schema.account}/{analyst}"
+            limit = Cost(math.floor(whole.amount * part), math.floor(whole.delta * part))
+            known = self._known(share)
+            if known is not None and known.limit != limit:
+                self.ledger.set_limit(share, limit)
+        return self._opened(schema.account, whole, schema)
+
+    def close(self) -> None:
+        """Close every table and the ledger."""
+        for name in list(self._tables):
+            self._forget(name)
+        self.ledger.close()
+
+    def _forget(self, name: str) -> None:
+        if name in self._tables:
+            self._tables.pop(name)[1].close()
+
+    def _known(self, account: str) -> Account | None:
+        with suppress(UnknownName):
+            return self.ledger.account(account)
+        return None
+
+    def _opened(self, account: str, limit: Cost, schema: TableSchema, *, parent: str | None = None) -> Account:
+        known = self._known(account)
+        declared = (schema.budget.accountant, schema.unit.code, schema.adjacency)
+        if known is None:
+            own: dict[str, Any] = dict(zip(("accountant", "unit", "adjacency"), declared, strict=True))
+            return self.ledger.open_account(account, limit=limit, parent=parent, **({} if parent else own))
+        if (known.accountant, known.unit, known.adjacency) != declared:
+            raise LedgerError(
+                f"Account {account!r} was opened for {known.accountant}, {known.unit}, {known.adjacency}; "
+                f"schemas/{schema.name}.toml now says {', '.join(declared)}. What was spent cannot be translated.",
+                fix="restore the declaration, or open a new epoch if the people are new: siloquent epoch open",
+            )
+        if known.limit != limit:
+            raise LedgerError(
+                f"The budget in schemas/{schema.name}.toml is not the one in the ledger.",
+                fix=f"the owner runs: siloquent budget set {schema.name}",
+            )
+        return known
+
+    def _salt(self, schema: TableSchema) -> str:
+        text = f"{self.ledger.id}|{schema.name}|{schema.budget.epoch}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def limit_of_budget(budget: Budget) -> Cost:
+    """The declared budget in its accountant's whole units, rounded down.
+
+    Privacy:
+        A zCDP budget given as (epsilon, delta) becomes the largest rho that implies epsilon at ``delta - delta_events``.
+    """
+    scale = accountant(budget.accountant).scale
+    amount = budget.rho if budget.rho is not None else budget.epsilon
+    assert amount is not None
+    if budget.accountant == "zcdp" and budget.rho is None:
+        amount = Fraction(rho_of_epsilon(float(amount), float(budget.delta - budget.delta_events)))
+    return Cost(math.floor(amount * scale), math.floor(budget.delta_events * ATTO))
+
+
+def create_workspace(folder: Path | str, *, ledger: str = "ledger.sqlite") -> Workspace:
+    """Make ``folder`` a workspace: settings file, ``schemas/``, ``releases/`` and a new ledger.
+
+    Raises:
+        SchemaError: it is a workspace already.
+        LedgerError: the ledger cannot be made there.
+    """
+    folder = Path(folder)
+    if (folder / WORKSPACE_FILE).exists():
+        raise SchemaError(f"{folder} is a workspace already.", fix=f"siloquent --workspace {folder} tables")
+    try:
+        for inner in ("schemas", "releases"):
+            (folder / inner).mkdir(parents=True, exist_ok=True)
+        settings = f'format = 1\n\n[ledger]\nurl = "{ledger}"\n'
+        (folder / WORKSPACE_FILE).write_text(settings, encoding="utf-8")
+    except OSError as failed:
+        raise SchemaError(f"{folder} cannot be made a workspace: {failed.strerror}.") from None
+    workspace = read_workspace(folder)
+    open_workspace_ledger(workspace, create=True).close()
+    return workspace
+
+
+def open_workspace_ledger(workspace: Workspace, *, create: bool = False) -> Ledger:
+    """The ledger that ``workspace`` names: a file inside it, or a PostgreSQL database."""
+    from siloquent.ledger import open_ledger
+
+    url = workspace.ledger if "://" in workspace.ledger else str(workspace.folder / workspace.ledger)
+    return open_ledger(url, head=workspace.head, create=create)
