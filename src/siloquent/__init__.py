@@ -1,1 +1,57 @@
-"""siloquent: learn from data that you may not see."""
+"""siloquent: learn from data that you may not see.
+
+>>> import siloquent as sq
+>>> sq.count("visits").by("ward").within(rows=200).query().kind
+'wcq'
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from siloquent.errors import SiloquentError
+
+if TYPE_CHECKING:
+    from siloquent.door import Session
+    from siloquent.door import open_session as open  # noqa: A004 - sq.open reads well and shadows nothing outside
+    from siloquent.door import read_schema
+    from siloquent.explore import Answer, Query, count, parse, sum_of
+    from siloquent.session import create_workspace
+
+__version__ = "0.1.0"
+__all__ = [
+    "Answer",
+    "Query",
+    "Session",
+    "SiloquentError",
+    "count",
+    "create_workspace",
+    "open",
+    "parse",
+    "read_schema",
+    "sum_of",
+]
+
+_HOMES = {
+    "Answer": ("siloquent.explore", "Answer"),
+    "Query": ("siloquent.explore", "Query"),
+    "Session": ("siloquent.door", "Session"),
+    "count": ("siloquent.explore", "count"),
+    "create_workspace": ("siloquent.session", "create_workspace"),
+    "open": ("siloquent.door", "open_session"),
+    "parse": ("siloquent.explore", "parse"),
+    "read_schema": ("siloquent.door", "read_schema"),
+    "sum_of": ("siloquent.explore", "sum_of"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Fetch a public name when it is first used, so that ``import siloquent`` costs next to nothing."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'siloquent' has no attribute {name!r}")
+    from importlib import import_module
+
+    module, attribute = _HOMES[name]
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

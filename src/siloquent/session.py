@@ -194,7 +194,7 @@ def limit_of_budget(budget: Budget) -> Cost:
     """The declared budget in its accountant's whole units, rounded down.
 
     Privacy:
-        A zCDP budget given as (epsilon, delta) becomes the largest rho that implies epsilon at ``delta - delta_events``.
+        A zCDP budget given as (epsilon, delta) becomes the largest rho that implies it at ``delta - delta_events``.
     """
     scale = accountant(budget.accountant).scale
     amount = budget.rho if budget.rho is not None else budget.epsilon

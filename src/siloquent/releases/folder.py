@@ -75,7 +75,7 @@ def _format_of(name: str) -> Format:
     ending = name.rpartition(".")[2]
     if ending not in FORMATS:
         raise ReleaseError(f"Releases are written as {', '.join(FORMATS)}, not {ending!r}.", fix="--format csv")
-    return ending  # type: ignore[return-value]
+    return ending
 
 
 def write_table(path: Path, table: pa.Table, form: str) -> None:

@@ -1,0 +1,39 @@
+"""An answer as a release: a Parquet file, and a manifest with guarantee and receipt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from siloquent import __version__
+from siloquent.explore.spec import Answer
+from siloquent.releases import Manifest, guarantee_to_plain, write_release
+
+
+def release_of(answer: Answer, releases: Path) -> Path:
+    """Write ``answer`` under ``releases`` and return its folder; free, since it only writes what was released already.
+
+    Raises:
+        ReleaseError: another release of that id is there, or the disk refuses.
+    """
+    manifest = Manifest(
+        id=answer.id,
+        task=answer.task,
+        package=f"siloquent {__version__}",
+        table=answer.table_name,
+        schema=f"sha256:{answer.schema_digest}",
+        request={"query": answer.request},
+        guarantee=guarantee_to_plain(answer.guarantee),
+        accuracy={
+            "alpha": str(answer.accuracy.alpha),
+            "beta": str(answer.accuracy.beta),
+            "label": answer.accuracy.label,
+            "unit": answer.accuracy.unit,
+            "promise": answer.promise,
+        },
+        receipt={"ledger": answer.receipt.ledger, "seq": answer.receipt.seq, "hash": answer.receipt.hash},
+        files=(),
+        known=("counts are neither rounded nor clamped at zero", *answer.notes),
+    )
+    numbers = [name for name in answer.columns if name in ("low", "high")] + list(answer.columns[-3:-2])
+    grid = {name: str(answer.grid) for name in numbers if answer.kind == "wcq"}
+    return write_release(releases, manifest, answer.table, grid=grid)
