@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from siloquent.errors import SiloquentError
 
 if TYPE_CHECKING:
-    from siloquent.door import Session
+    from siloquent.door import Session, read_schema
     from siloquent.door import open_session as open  # noqa: A004 - sq.open reads well and shadows nothing outside
-    from siloquent.door import read_schema
     from siloquent.explore import Answer, Query, count, parse, sum_of
     from siloquent.session import create_workspace
 

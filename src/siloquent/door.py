@@ -42,7 +42,7 @@ class Session(floor.Session):
         return explore.answer(self, _query(question), key=key, max_cost=max_cost)
 
     def explain(self, question: str | Query | Asks) -> Explanation:
-        """What ``question`` would cost, how it would be answered, and what would be left. Touches no data, costs nothing."""
+        """What ``question`` would cost, how it would be answered, what would be left. Touches no data."""
         from siloquent import explore
 
         return explore.explain(self, _query(question))

@@ -33,10 +33,10 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
         SchemaError, RequestError: the question cannot be answered; nothing is spent.
         AccuracyUnreachable: the whole budget would not pay for this accuracy; it names the best one that it would.
         BudgetExceeded: what is left does not pay for it; nothing is spent, and it names the error bound that fits.
-        DataError: the source failed after the reservation; the charge stands, and a retry with ``key`` costs nothing more.
+        DataError: the source failed after the reservation; the charge stands, a retry with ``key`` costs no more.
     Privacy:
-        The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably before
-        a row is read. Refusals depend on the question, the declaration and earlier charges alone.
+        The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
+        before a row is read. Refusals depend on the question, the declaration and earlier charges alone.
     """
     schema = session.schema(query.table)
     account = session.account(query.table)
@@ -100,7 +100,7 @@ def _measured(session: Session, chosen: Plan, permit: Permit) -> Stored:
 
 
 def assemble(chosen: Plan, schema: TableSchema, stored: Stored, *, replayed: bool) -> Answer:
-    """The answer to ``chosen.query`` from what the ledger keeps: free post-processing, the same bytes at every replay."""
+    """The answer to ``chosen.query`` from what the ledger keeps: free post-processing, the same at every replay."""
     measured = Measured.from_payload(stored.payload)
     estimate = reconstruct(chosen, measured)
     return Answer(
@@ -137,7 +137,7 @@ def _paid(schema: TableSchema, stored: Stored) -> Paid:
 
 
 def guarantee_of(schema: TableSchema, stored: Stored) -> Guarantee:
-    """The guarantee of a settled measurement: its exact price, and what the whole table's account amounts to with it."""
+    """The guarantee of a settled measurement: its exact price, and what the whole table has spent with it."""
     book = accountant(schema.budget.accountant)
     price = book.price(stored.event)
     zcdp = schema.budget.accountant == "zcdp"
