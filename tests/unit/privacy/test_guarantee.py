@@ -24,8 +24,8 @@ def test_a_zcdp_sentence_names_unit_price_and_total() -> None:
     )
     assert guarantee.sentence() == (
         "Differential privacy for all rows of one patient (at most 8 count), added or removed: this answer costs "
-        "rho 0.000124, which is epsilon 0.06032 at delta 0.000001; everything asked of visits@1 so far amounts to "
-        "epsilon 0.06032 at delta 0.000001."
+        "rho 0.000124, which is epsilon 0.06026 at delta 0.000001; everything asked of visits@1 so far amounts to "
+        "epsilon 0.06026 at delta 0.000001."
     )
 
 
