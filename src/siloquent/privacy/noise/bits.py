@@ -1,0 +1,62 @@
+"""Random bits from the operating system, and nothing else: no seed, no state that outlives one call.
+
+A sampler reads its bits in order, as words of 32. A fork copies no unread words, because every public function makes
+its own :class:`Bits` (or its own array of words) and drops it at the end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Where random bytes come from: a number in, so many bytes out. Only tests pass another one than ``os.urandom``.
+Source = Callable[[int], bytes]
+
+
+def secure_words(count: int, *, source: Source = os.urandom) -> NDArray[np.uint64]:
+    """``count`` independent, uniform 64-bit words, shape (count,)."""
+    words = np.frombuffer(source(8 * count), dtype=np.uint64)
+    return words.copy()  # frombuffer is read-only
+
+
+def half_words(count: int, *, source: Source = os.urandom) -> NDArray[np.uint32]:
+    """``count`` independent, uniform 32-bit words, shape (count,): what the samplers read."""
+    words = np.frombuffer(source(4 * count), dtype=np.uint32)
+    return words.copy()
+
+
+class Bits:
+    """A stream of random 32-bit words.
+
+    Args:
+        source: Where fresh words come from.
+        words: Words to read before any fresh one.
+    """
+
+    __slots__ = ("_source", "_words")
+
+    CHUNK = 128  # fresh words at a time
+
+    def __init__(self, source: Source = os.urandom, words: Iterable[int] = ()) -> None:
+        self._source = source
+        self._words = list(words)[::-1]
+
+    def word(self) -> int:
+        """The next 32 bits as a whole number in [0, 2^32)."""
+        if not self._words:
+            self._words = half_words(self.CHUNK, source=self._source).tolist()[::-1]
+        return self._words.pop()
+
+    def take(self, count: int) -> int:
+        """``count`` bits as a whole number in [0, 2^count), from an even number of words, the high ones first."""
+        taken = 0
+        for _ in range(-(-count // 64)):
+            taken = taken << 64 | self.word() << 32 | self.word()
+        return taken & ((1 << count) - 1)
+
+    def rest(self) -> NDArray[np.uint32]:
+        """The words that were fetched and not read."""
+        return np.array(self._words[::-1], dtype=np.uint32)

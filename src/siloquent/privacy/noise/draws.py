@@ -1,0 +1,104 @@
+"""Whole vectors of draws: plain Python for a few, compiled for many, with the same law and the same use of bits."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.privacy.noise import reference
+from siloquent.privacy.noise.bits import Bits, Source, half_words
+from siloquent.privacy.noise.laws import GaussianLaw, MagnitudeLaw
+
+T = TypeVar("T")
+Kind = Literal["geometric", "laplace", "gaussian"]
+
+#: Up to here plain Python is drawn from: some 10 ms at most, where loading the compiled samplers takes half a second.
+FEW = 200
+#: int64 is the answer's type. Clipping a sum to it is post-processing, so it costs no privacy; it happens with a
+#: probability below e^-2048.
+_LOW, _HIGH = -(2**63), 2**63 - 1
+
+
+def add_draws(
+    values: NDArray[np.int64], kind: Kind, law: MagnitudeLaw | GaussianLaw, *, source: Source = os.urandom
+) -> NDArray[np.int64]:
+    """A copy of ``values`` (any shape) plus one independent draw of ``law`` an entry."""
+    noisy = values.flatten()
+    if noisy.size <= FEW:
+        bits = Bits(source)
+        for i, value in enumerate(noisy.tolist()):
+            noisy[i] = _clipped(value + one_draw(kind, law, bits))
+    else:
+        _add_compiled(noisy, kind, law, source)
+    return noisy.reshape(values.shape)
+
+
+def one_draw(kind: Kind, law: MagnitudeLaw | GaussianLaw, bits: Bits) -> int:
+    """One draw in plain Python."""
+    if isinstance(law, GaussianLaw):
+        return reference.gaussian(law, bits)
+    return reference.laplace(law, bits) if kind == "laplace" else reference.magnitude(law, bits)
+
+
+@dataclass(slots=True)
+class Feed:
+    """The words that a compiled sampler reads, and where it stands in them (see ``kernels``)."""
+
+    source: Source
+    words: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, dtype=np.uint32))
+    place: NDArray[np.int64] = field(default_factory=lambda: np.zeros(3, dtype=np.int64))
+
+    def refill(self, count: int) -> None:
+        """``count`` fresh words behind the unread ones; the sampler may go on."""
+        self._restart(np.concatenate([self.words[self.place[0] :], half_words(count, source=self.source)]))
+
+    def in_python(self, step: Callable[[Bits], T]) -> T:
+        """What ``step`` makes of the words from here on; the sampler may then go on behind them."""
+        bits = Bits(self.source, self.words[self.place[0] :].tolist())
+        result = step(bits)
+        self._restart(bits.rest())
+        return result
+
+    def _restart(self, words: NDArray[np.uint32]) -> None:
+        self.words, self.place[:2] = words, 0
+
+
+def _add_compiled(noisy: NDArray[np.int64], kind: Kind, law: MagnitudeLaw | GaussianLaw, source: Source) -> None:
+    """Add draws in place."""
+    # Numba takes .2 s to import and more to load its code: only long vectors pay for it.
+    from siloquent.privacy.noise import kernels
+
+    feed, packed, done = Feed(source), _packed(kind, law), 0
+    while done < noisy.size:
+        if feed.place[2] == kernels.BEYOND:
+            value = int(noisy[done])
+            noisy[done] = _clipped(value + feed.in_python(lambda bits: one_draw(kind, law, bits)))
+            done += 1
+        else:
+            # A draw takes 7 to 12 words; half a megabyte at a time stays in the processor's cache.
+            feed.refill(min(8 * (noisy.size - done) + 64, 2**17))
+        done = kernels.add(noisy, done, packed, feed.words, feed.place)
+
+
+def _packed(kind: Kind, law: MagnitudeLaw | GaussianLaw) -> NDArray[np.int64]:
+    """``law`` as the compiled samplers read it (see ``kernels._one``)."""
+    from siloquent.privacy.noise import kernels
+
+    base = law.proposal if isinstance(law, GaussianLaw) else law
+    code = {"geometric": kernels.GEOMETRIC, "laplace": kernels.LAPLACE, "gaussian": kernels.GAUSSIAN}[kind]
+    head = [code, base.t, (base.t - 1).bit_length(), base.s, base.t // base.s, base.t % base.s]
+    if isinstance(law, GaussianLaw):
+        # (|Y| g - h)^2 m <= ROOM for every |Y| up to the last entry (h^2 m <= ROOM as well: h^2 m <= n d or n^2).
+        farthest = math.isqrt(kernels.ROOM // law.m)
+        head += [law.g, law.h, law.m, law.f, (law.f - 1).bit_length(), (farthest + law.h) // law.g]
+    return np.array(head, dtype=np.int64)
+
+
+def _clipped(value: int) -> int:
+    return min(max(value, _LOW), _HIGH)

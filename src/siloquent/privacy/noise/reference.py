@@ -1,0 +1,98 @@
+"""The exact samplers in plain Python integers: short vectors, single coins, and the cases that 64 bits cannot hold.
+
+Every function here is a function of the words it reads. ``kernels`` computes the same functions in compiled code; the
+tests hold the two together bit by bit.
+
+Source:
+    "The Discrete Gaussian for Differential Privacy" (NeurIPS 2020), algorithms 1 to 3. Departures, each with its proof
+    in docs/explanation/discrete-laplace.md and discrete-gaussian.md: a coin of weight a/(d k) is a coin of 1/k and one
+    of a/d where d k is large, so nothing overflows; a coin of exp(-1) is compared with its binary digits; and the
+    Gaussian's proposal has scale variance/c instead of a whole number.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from siloquent.privacy.noise.bits import Bits
+from siloquent.privacy.noise.laws import GaussianLaw, MagnitudeLaw
+from siloquent.privacy.noise.probability import EXP_MINUS_ONE
+
+#: Uniform numbers below n <= SMALL come from the product of one word and n; d k <= SMALL makes one coin of two.
+SMALL = 2**26
+_WORD = 2**32
+
+
+def below(n: int, bits: Bits) -> int:
+    """A uniform whole number in [0, n)."""
+    if n == 1:
+        return 0
+    if n <= SMALL:
+        while True:
+            # The quotient of word n by 2^32 is uniform if of each quotient's remainders the same number is kept:
+            # all from (2^32 mod n) on, of which there are floor(2^32 / n) whatever the quotient.
+            quotient, remainder = divmod(bits.word() * n, _WORD)
+            if remainder >= n or remainder >= _WORD % n:
+                return quotient
+    width = (n - 1).bit_length()
+    while True:
+        drawn = bits.take(width)
+        if drawn < n:
+            return drawn
+
+
+def bernoulli_e(bits: Bits) -> bool:
+    """True with probability exp(-1)."""
+    return EXP_MINUS_ONE.compare(bits.word(), 32, bits)
+
+
+def bernoulli_exp_unit(a: int, d: int, bits: Bits) -> bool:
+    """True with probability exp(-a/d), for 0 <= a <= d."""
+    k = 1
+    # P[the loop passes k = 1..j] = (a/d)^j / j!, so P[k odd at the end] is the alternating series of exp(-a/d).
+    while (below(d * k, bits) < a) if d * k <= SMALL else (below(k, bits) == 0 and below(d, bits) < a):
+        k += 1
+    return k % 2 == 1
+
+
+def bernoulli_exp(a: int, d: int, bits: Bits) -> bool:
+    """True with probability exp(-a/d), for a >= 0, d >= 1."""
+    whole, rest = (0, a) if a <= d else divmod(a, d)
+    # Stops at the first failure: a huge exponent costs 1.6 coins on average, not a/d of them.
+    return all(bernoulli_e(bits) for _ in range(whole)) and bernoulli_exp_unit(rest, d, bits)
+
+
+def bernoulli(p: Fraction, bits: Bits) -> bool:
+    """True with probability p."""
+    return below(p.denominator, bits) < p.numerator
+
+
+def magnitude(law: MagnitudeLaw, bits: Bits) -> int:
+    """A geometric magnitude: P[Y >= j] = exp(-j s/t), j = 0, 1, ..."""
+    while True:
+        low = below(law.t, bits)
+        if bernoulli_exp_unit(low, law.t, bits):
+            break
+    high = 0
+    while bernoulli_e(bits):
+        high += 1
+    # low + t high has P ~ exp(-x/t) on all whole x >= 0; s of them in a row share one quotient.
+    return (low + law.t * high) // law.s
+
+
+def laplace(law: MagnitudeLaw, bits: Bits) -> int:
+    """A discrete Laplace value: P[Y = y] ~ exp(-|y| s/t)."""
+    while True:
+        size = magnitude(law, bits)
+        negative = bits.word() & 1
+        if not (negative and size == 0):  # otherwise zero would have two chances
+            return -size if negative else size
+
+
+def gaussian(law: GaussianLaw, bits: Bits) -> int:
+    """A discrete Gaussian value: P[Y = y] ~ exp(-y^2 / (2 variance))."""
+    while True:
+        value = laplace(law.proposal, bits)
+        distance = abs(value) * law.g - law.h
+        if bernoulli_exp(distance * distance * law.m, law.f, bits):
+            return value
