@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from siloquent.errors import RequestError, SchemaError
+from siloquent.schema.reading import microseconds, read_boolean, read_moment, read_number, read_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,6 +25,7 @@ OUTSIDE = -1
 OTHER = "(other)"
 MOST_POINTS = 10**6
 MOST_STEPS = 2**40
+MOST_FROM_ZERO = 2**48
 STEP_SECONDS = {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
 FUNCTIONS = {
     "length": ("text", "category"),
@@ -83,6 +87,10 @@ class Attribute:
             raise self._wrong(f"lo and hi must be multiples of the grid {self.grid}")
         if self.kind == "integer" and (self.grid % 1 or self.lo % 1):  # type: ignore[operator]
             raise self._wrong("is an integer, so lo, hi and grid are whole", fix='type = "real"')
+        if isinstance(self.lo, Decimal) and max(abs(self.lo), abs(self.hi)) / self.grid > MOST_FROM_ZERO:  # type: ignore[arg-type]
+            raise self._wrong(
+                "is more than 2^48 grid steps away from zero, where doubles are too coarse", fix="use a coarser grid"
+            )
         if span / self.grid >= MOST_STEPS:
             raise self._wrong(f"has more than 2^40 grid steps ({span / self.grid:.3g})", fix="use a coarser grid")
         self._check_edges()
@@ -153,52 +161,55 @@ class Attribute:
         """The place of NULL and NaN."""
         if self.null == "cell":
             return self.size - 1
-        return self._place(self.null_value) if self.null == "value" else OUTSIDE
+        place = self._place(self.null_value) if self.null == "value" else OUTSIDE
+        return OUTSIDE if place is None else place
 
     def index(self, value: object) -> int:
         """The place of one value: 0..size-1, or OUTSIDE. Total: no value of any type makes it fail.
 
+        What cannot be read as a value of this kind is NULL (``schema/reading.py`` says what can).
+
         >>> Attribute("age", "integer", lo=Decimal(0), hi=Decimal(9), grid=Decimal(1), outside="clamp").index(99)
         9
         """
-        if value is None or (isinstance(value, float) and math.isnan(value)):
-            return self.null_index
-        return self._place(value)
+        place = self._place(value)
+        return self.null_index if place is None else place
 
-    def _place(self, value: object) -> int:
-        if self.kind == "boolean":
-            return int(value) if isinstance(value, (bool, np.bool_)) else OUTSIDE
+    def _place(self, value: object) -> int | None:
+        """The place of ``value``, None where it is NULL."""
         if self.kind == "category":
-            return self.values.index(value) if value in self.values else self.other_index
+            text = read_text(value)
+            return None if text is None else _places_of(self.values).get(text, self.other_index)
+        if self.kind == "boolean":
+            truth = read_boolean(value)
+            return None if truth is None else int(truth)
         if self.is_numeric:
-            return self._number_place(value)
-        return self._time_place(value) if self.is_temporal else OUTSIDE
+            number = read_number(value)
+            return None if number is None else self._number_place(number)
+        moment = read_moment(value) if self.is_temporal else None
+        return None if moment is None else self._moment_place(moment)
 
-    def _number_place(self, value: object) -> int:
-        try:
-            x = float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            return self.null_index if self.null != "value" else self._number_place(self.null_value)
-        except OverflowError:
-            x = math.inf if value > 0 else -math.inf  # type: ignore[operator]
+    def _number_place(self, x: float) -> int:
         lo, hi, grid = float(self.lo), float(self.hi), float(self.grid)  # type: ignore[arg-type]
         if self.outside == "drop" and not lo <= x <= hi:
             return OUTSIDE
         return math.floor((min(max(x, lo), hi) - lo) / grid + 0.5)
 
-    def _time_place(self, value: object) -> int:
-        moment = _as_datetime(value)
-        if moment is None:
+    def _moment_place(self, moment: int) -> int:
+        first, step, last = self.moments
+        if self.outside == "drop" and not first <= moment <= last:
             return OUTSIDE
-        lo, hi = self.lo, self.hi
-        assert isinstance(lo, datetime)
-        assert isinstance(hi, datetime)
-        if self.outside == "drop" and (moment < lo or self._steps_since(lo, moment) >= self.steps):
-            return OUTSIDE
-        return min(max(self._steps_since(lo, moment), 0), self.steps - 1)
+        return (min(max(moment, first), last) - first) // step
 
-    def _steps_since(self, lo: datetime, moment: datetime) -> int:
-        return (moment - lo) // timedelta(seconds=int(self.grid or 1))
+    @property
+    def moments(self) -> tuple[int, int, int]:
+        """Of a date or datetime, in microseconds since 1970: the first moment, one grid step, the last moment.
+
+        The last cell is as wide as the others: a day that ends the range counts up to midnight.
+        """
+        assert isinstance(self.lo, datetime)
+        first, step = microseconds(self.lo), int(self.grid or 1) * 1_000_000
+        return first, step, first + self.steps * step - 1
 
     def points(self) -> NDArray[Any]:
         """The declared values in order, shape (steps,): int64, float64, str, bool or datetime64; no NULL, no other.
@@ -254,14 +265,6 @@ class Attribute:
         return [*names, None] if self.null == "cell" else names
 
 
-def _as_datetime(value: object) -> datetime | None:
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=None)
-    if isinstance(value, date):
-        return datetime(value.year, value.month, value.day)
-    if isinstance(value, str):
-        try:
-            return datetime.fromisoformat(value).replace(tzinfo=None)
-        except ValueError:
-            return None
-    return None
+@lru_cache(maxsize=1024)
+def _places_of(values: tuple[str, ...]) -> Mapping[str, int]:
+    return {value: place for place, value in enumerate(values)}

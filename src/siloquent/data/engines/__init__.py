@@ -1,0 +1,1 @@
+"""What runs SQL over rows: DuckDB in this process, or Spark."""

@@ -1,0 +1,134 @@
+"""What an engine must offer the data room, the limits it keeps, and how its failures become one fixed text."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar
+
+from siloquent.errors import DataError, SiloquentError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+    from sqlglot import exp
+
+    Kernel = Callable[[pa.RecordBatch], NDArray[Any]]
+    Merge = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+SOURCE = "source"
+"""The relation that holds the table's rows, in every engine."""
+SourceKind = Literal["text", "integer", "decimal", "real", "boolean", "date", "datetime", "other"]
+
+# What an engine says may quote rows, so it goes to a log of its own: it has no handler until the owner adds one, and
+# does not pass records on to the application's log.
+OWNER_LOG = logging.getLogger("siloquent.owner")
+OWNER_LOG.addHandler(logging.NullHandler())
+OWNER_LOG.propagate = False
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of a source is read before it is refused, and what one table may hold in memory."""
+
+    rows: int = 2**31
+    columns: int = 4_096
+    line_bytes: int = 2**20
+    page_bytes: int = 2**26
+    memory_bytes: int = 2**32
+    kept_bytes: int = 2**31
+    threads: int = 4
+
+
+class Engine(Protocol):
+    """Rows behind SQL. Queries are sqlglot trees in DuckDB's dialect over ``SOURCE`` and what was kept.
+
+    Every failure of the engine beneath is raised as ``DataError``, whose text is always the same.
+    """
+
+    def schema(self) -> Mapping[str, str]:
+        """The source's columns in order, with type names as DuckDB writes them."""
+        ...
+
+    def keep(self, name: str, query: exp.Query) -> None:
+        """Make the rows of ``query`` a relation ``name``: copied into memory where they fit, else read each time."""
+        ...
+
+    def look_up(self, name: str, values: Sequence[str]) -> None:
+        """Make the public ``values`` a relation ``name`` with the columns value and place (0, 1, ..)."""
+        ...
+
+    def aggregate(self, query: exp.Query) -> pa.Table:
+        """The rows of a grouped count or sum of indices; their order means nothing."""
+        ...
+
+    def map_merge(self, kernel: Kernel, merge: Merge, query: exp.Query) -> NDArray[Any]:
+        """``kernel`` of every batch of the rows of ``query``, merged; of one empty batch if there are no rows.
+
+        Args:
+            kernel: Gives a numpy array without objects, so that it can travel between processes.
+            merge: Associative and commutative: batches are cut and ordered as the engine likes.
+        """
+        ...
+
+    def batches(self, query: exp.Query) -> Iterator[pa.RecordBatch]:
+        """The rows of ``query``, a batch at a time."""
+        ...
+
+    def close(self) -> None:
+        """Let go of memory, files and connections."""
+        ...
+
+
+def quiet(call: Callable[P, R]) -> Callable[P, R]:
+    """``call``, whose failures become one ``DataError`` with one fixed text; the owner's log has the details.
+
+    The error carries neither cause nor context, since an engine's message may quote a row.
+    """
+
+    @functools.wraps(call)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return call(*args, **kwargs)
+        except SiloquentError:
+            raise
+        except Exception:  # allowed: an engine's errors depend on rows, so all of them must look the same
+            OWNER_LOG.exception("the data source failed in %s", call.__qualname__)
+        error = DataError()
+        error.__suppress_context__ = True
+        raise error
+
+    return guarded
+
+
+def source_kind(type_name: str) -> SourceKind:
+    """Which kind of column a DuckDB type is, as far as reading it as a declared attribute goes.
+
+    >>> source_kind("DECIMAL(18,3)"), source_kind("TIMESTAMP_NS"), source_kind("INTEGER[]")
+    ('decimal', 'datetime', 'other')
+    """
+    name = type_name.upper()
+    if name.endswith("]"):
+        return "other"
+    head = name.partition("(")[0]
+    return _KINDS.get(head, "other")
+
+
+_KINDS: dict[str, SourceKind] = {
+    **dict.fromkeys(("VARCHAR", "ENUM", "UUID"), "text"),
+    **dict.fromkeys(
+        ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"), "integer"
+    ),
+    **dict.fromkeys(("DECIMAL", "HUGEINT", "UHUGEINT"), "decimal"),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), "real"),
+    "BOOLEAN": "boolean",
+    "DATE": "date",
+    **dict.fromkeys(
+        ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"), "datetime"
+    ),
+}

@@ -1,0 +1,196 @@
+"""The index functions in SQL: the same place for every value as ``Attribute.index`` gives in Python.
+
+In two steps, so that nothing is computed twice: first a column is read as double, microseconds, truth or text (NULL
+where it cannot be), then what was read gets its place. See docs/explanation/index-functions.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from sqlglot import exp
+
+from siloquent.data.engines.base import SourceKind
+from siloquent.schema import OUTSIDE, Attribute
+from siloquent.schema.reading import EARLIEST, FALSE_WORDS, LATEST, MOMENT, NUMBER, TRUE_WORDS, microseconds
+
+MOST_CASES = 128
+"""Categories with more values are looked up in a relation instead of a CASE."""
+DAY = 86_400_000_000
+HOUR = 3_600_000_000
+
+Expression = exp.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A declared attribute and the column of the source in which its values, or those it is derived from, stand."""
+
+    attribute: Attribute
+    position: int
+    source: str
+    kind: SourceKind
+
+    @property
+    def read_name(self) -> str:
+        """What the column is called once it is read."""
+        return f"r{self.position}"
+
+    @property
+    def place_name(self) -> str:
+        """What the column is called once it is places."""
+        return f"k{self.position}"
+
+    @property
+    def lookup(self) -> str:
+        """The relation of its values, for categories with many; empty otherwise."""
+        many = self.attribute.kind == "category" and len(self.attribute.values) > MOST_CASES
+        return f"values{self.position}" if many else ""
+
+
+def name(text: str, table: str | None = None) -> exp.Column:
+    """A quoted name."""
+    return exp.column(exp.to_identifier(text, quoted=True), table=table)
+
+
+def read(column: Column) -> Expression:
+    """The column as what its kind says: double, microseconds, 0 or 1, text; NULL where it cannot be read."""
+    attribute, value = column.attribute, name(column.source)
+    if attribute.function:
+        return _derived(attribute.function, value, column.kind)
+    if attribute.is_numeric:
+        return _double(value, column.kind)
+    if attribute.is_temporal:
+        return exp.func("EPOCH_US", _moment(value, column.kind), dialect="duckdb")
+    if attribute.kind == "boolean":
+        return _truth(value, column.kind)
+    if attribute.kind == "id" and column.kind == "real":
+        return _case((exp.not_(exp.IsNan(this=value)), value))
+    return value if attribute.kind == "id" else _text(value)
+
+
+def place(column: Column) -> Expression:
+    """The place of what was read: a whole number, never NULL; OUTSIDE is -1."""
+    attribute, value = column.attribute, name(column.read_name)
+    null = (exp.Is(this=value, expression=exp.Null()), _int(attribute.null_index))
+    if attribute.kind == "boolean":
+        found: Expression = value
+    elif attribute.kind == "category":
+        return _category(column, value, null)
+    else:
+        lo, hi, found = _number(attribute, value) if attribute.is_numeric else _time(attribute, value)
+        if attribute.outside == "drop":
+            beyond = exp.or_(exp.LT(this=value, expression=lo), exp.GT(this=value, expression=hi))
+            return _case(null, (beyond, _int(OUTSIDE)), default=found)
+    return _case(null, default=found)
+
+
+def _int(value: int) -> Expression:
+    return exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))
+
+
+def _real(value: float | Decimal) -> Expression:
+    # As text, since engines read 0.1 as a decimal otherwise; repr is the shortest text of the very same double.
+    return exp.cast(exp.Literal.string(repr(float(value))), "DOUBLE")
+
+
+def _case(*branches: tuple[Expression, Expression], default: Expression | None = None) -> exp.Case:
+    case = exp.Case()
+    for condition, result in branches:
+        case = case.when(condition, result)
+    return case.else_(default) if default is not None else case
+
+
+def _between(value: Expression, lo: Expression, hi: Expression) -> Expression:
+    return exp.func("LEAST", exp.func("GREATEST", value, lo), hi)
+
+
+def _text(value: Expression) -> Expression:
+    return exp.TryCast(this=value, to=exp.DataType.build("VARCHAR"))
+
+
+def _matching(value: Expression, pattern: str) -> Expression:
+    """Group 1 of ``value`` where ``pattern`` covers all of it: to Java, ``$`` also means before a last line's end."""
+    whole, part = (
+        exp.RegexpExtract(this=value, expression=exp.Literal.string(pattern), group=exp.Literal.number(group))
+        for group in (0, 1)
+    )
+    return _case((exp.EQ(this=whole, expression=value), part))
+
+
+def _double(value: Expression, kind: SourceKind) -> Expression:
+    if kind == "text":
+        return exp.TryCast(this=_matching(_text(value), NUMBER), to=exp.DataType.build("DOUBLE"))
+    # Through text: engines round decimals beyond 2^53 differently when they divide by a power of ten.
+    number = exp.TryCast(this=_text(value) if kind == "decimal" else value, to=exp.DataType.build("DOUBLE"))
+    return _case((exp.not_(exp.IsNan(this=number)), number)) if kind == "real" else number
+
+
+def _moment(value: Expression, kind: SourceKind) -> Expression:
+    """A TIMESTAMP within years 1 to 9999."""
+    if kind == "text":
+        return exp.TryCast(this=_matching(_text(value), MOMENT), to=exp.DataType.build("TIMESTAMP"))
+    # A date is bounded as a date: years beyond the range of timestamps would be NULL or an error as timestamps.
+    bounded_as = "DATE" if kind == "date" else "TIMESTAMP"
+    earliest, latest = (str(bound.date() if kind == "date" else bound) for bound in (EARLIEST, LATEST))
+    whole = exp.TryCast(this=value, to=exp.DataType.build(bounded_as))
+    lo, hi = (exp.cast(exp.Literal.string(bound), bounded_as) for bound in (earliest, latest))
+    bounded = _case((exp.Is(this=value, expression=exp.Null()), exp.Null()), default=_between(whole, lo, hi))
+    return exp.cast(bounded, "TIMESTAMP")
+
+
+def _truth(value: Expression, kind: SourceKind) -> Expression:
+    one, zero = exp.Literal.number(1), exp.Literal.number(0)
+    if kind == "text":
+        word = exp.Lower(this=exp.Trim(this=_text(value), expression=exp.Literal.string(" ")))
+        return _case(*((exp.In(this=word.copy(), expressions=[exp.Literal.string(w) for w in words]), result)
+                       for words, result in ((TRUE_WORDS, one), (FALSE_WORDS, zero))))  # fmt: skip
+    number = _double(value, kind)
+    return _case((exp.EQ(this=number, expression=_real(0)), zero), (exp.EQ(this=number, expression=_real(1)), one))
+
+
+def _derived(function: str, value: Expression, kind: SourceKind) -> Expression:
+    if function == "length":
+        return exp.cast(exp.Length(this=_text(value)), "DOUBLE")
+    moment = _moment(value, kind)
+    if function in ("year", "month", "day"):
+        return exp.cast(exp.Extract(this=exp.var(function.upper()), expression=moment), "DOUBLE")
+    # Counted from year 1, a Monday, so that nothing is negative: engines divide negative numbers differently.
+    since = exp.Paren(
+        this=exp.Sub(this=exp.func("EPOCH_US", moment, dialect="duckdb"), expression=_int(microseconds(EARLIEST)))
+    )
+    if function == "hour":
+        return exp.cast(exp.Mod(this=exp.Paren(this=_div(since, HOUR)), expression=_int(24)), "DOUBLE")
+    days = exp.Paren(this=exp.Add(this=_div(since, DAY), expression=_int(1)))
+    return exp.cast(exp.Mod(this=days, expression=_int(7)), "DOUBLE")
+
+
+def _div(value: Expression, by: int) -> Expression:
+    return exp.IntDiv(this=value, expression=_int(by))
+
+
+def _number(attribute: Attribute, value: Expression) -> tuple[Expression, Expression, Expression]:
+    lo, hi, grid = (_real(bound) for bound in (attribute.lo, attribute.hi, attribute.grid))  # type: ignore[arg-type]
+    since = exp.Paren(this=exp.Sub(this=_between(value, lo, hi), expression=lo))
+    steps = exp.Add(this=exp.Div(this=since, expression=grid), expression=_real(0.5))
+    return lo, hi, exp.cast(exp.Floor(this=steps), "BIGINT")
+
+
+def _time(attribute: Attribute, value: Expression) -> tuple[Expression, Expression, Expression]:
+    first, step, last = attribute.moments
+    lo, hi = _int(first), _int(last)
+    return lo, hi, _div(exp.Paren(this=exp.Sub(this=_between(value, lo, hi), expression=lo)), step)
+
+
+def _category(column: Column, value: Expression, null: tuple[Expression, Expression]) -> Expression:
+    attribute, other = column.attribute, _int(column.attribute.other_index)
+    if column.lookup:
+        found = exp.func("COALESCE", name("place", column.lookup), other)
+        return _case(null, default=found)
+    listed: list[tuple[Any, Expression]] = [
+        (exp.EQ(this=value.copy(), expression=exp.Literal.string(text)), _int(index))
+        for index, text in enumerate(attribute.values)
+    ]
+    return _case(null, *listed, default=other)

@@ -1,0 +1,76 @@
+"""Which engine reads which source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from siloquent.data.engines.base import Engine, Limits
+from siloquent.errors import SchemaError
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from siloquent.data.sources.files import SourceFile
+    from siloquent.schema import TableSchema
+    from siloquent.schema.workspace import Workspace
+
+
+def open_source(
+    schema: TableSchema, workspace: Workspace | None, *, frame: object | None = None, limits: Limits | None = None
+) -> Engine:
+    """An engine with the source of ``schema`` open as ``SOURCE``.
+
+    Args:
+        workspace: Where relative paths begin and named databases are listed.
+        frame: An Arrow, pandas or polars object that holds the rows instead.
+    Raises:
+        SchemaError: The source is not declared, is of an unknown kind, or is not there.
+        MissingExtra: It needs a package that is not installed.
+        DataError: It is there and cannot be read.
+    """
+    from siloquent.data.engines.duckdb import DuckDBEngine
+
+    limits = limits or Limits()
+    if frame is not None:
+        from siloquent.data.sources.frames import arrow_table, attach_arrow
+
+        arrow = arrow_table(frame, table=schema.name)
+        return DuckDBEngine(lambda connection: attach_arrow(connection, arrow), limits=limits)
+    if not schema.source:
+        raise SchemaError(
+            f"Table {schema.name!r} has no source.",
+            fix=f'source = "csv:data/{schema.name}.csv" under [table] in schemas/{schema.name}.toml',
+        )
+    kind, _, where = schema.source.partition(":")
+    return _file_engine(kind, where, schema, workspace, limits)
+
+
+def _file_engine(kind: str, where: str, schema: TableSchema, workspace: Workspace | None, limits: Limits) -> Engine:
+    from siloquent.data.engines.duckdb import DuckDBEngine
+    from siloquent.data.sources.files import source_file
+
+    path, _, inner = where.partition("#") if kind == "duckdb" else (where, "", "")
+    file = source_file(path, workspace.folder if workspace else Path.cwd(), table=schema.name)
+
+    def attach(connection: duckdb.DuckDBPyConnection) -> None:
+        _attach(connection, kind, file, inner, schema.name, limits)
+
+    return DuckDBEngine(attach, files=[file.path], limits=limits, unchanged=file.unchanged)
+
+
+def _attach(
+    connection: duckdb.DuckDBPyConnection, kind: str, file: SourceFile, inner: str, table: str, limits: Limits
+) -> None:
+    if kind == "csv":
+        from siloquent.data.sources.csv import attach_csv
+
+        attach_csv(connection, file, limits, table=table)
+    elif kind == "parquet":
+        from siloquent.data.sources.parquet import attach_parquet
+
+        attach_parquet(connection, file, limits, table=table)
+    else:
+        from siloquent.data.sources.database import attach_database
+
+        attach_database(connection, file, inner, table=table)

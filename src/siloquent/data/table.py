@@ -1,0 +1,264 @@
+"""The only holder of an engine: exact numbers leave it to those alone who hold an open permit of its account."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+
+import numpy as np
+from sqlglot import exp
+
+from siloquent.data.bounding import bounded_rows
+from siloquent.data.decode import DecodedKernel, Decoder
+from siloquent.data.engines.base import OWNER_LOG, Engine
+from siloquent.data.layout import lay_out
+from siloquent.data.places import Column, name
+from siloquent.data.scans import KEPT, Scan, count_kernel, group_query, spread, whole_sums
+from siloquent.errors import DataError, NotAllowed, RequestError, SiloquentError
+from siloquent.schema import Block, TableSchema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from siloquent.data.engines.base import Kernel, Merge
+    from siloquent.ledger.base import Permit
+
+R = TypeVar("R")
+MOST_QUERIES = 256
+
+
+class PermitBook(Protocol):
+    """What the data room asks of a ledger."""
+
+    def require_open(self, permit: Permit, *, account: str | None = None) -> None:
+        """Raise NotAllowed unless ``permit`` is open and belongs to ``account`` or to one of its shares."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellSums:
+    """Of one block and one number: sums of places and counts of rows that have a place, each of shape (cells,).
+
+    In grid steps, the sum of the values themselves is ``index_sums + (lo / grid) * counts``, exactly.
+    """
+
+    index_sums: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+class PrivateTable:
+    """The rows of one declared table, behind permits.
+
+    It has no length, is not iterable, shows its name alone, and is neither copied nor pickled.
+
+    Args:
+        schema: The table's declaration.
+        engine: Opened on the table's source.
+        permits: The ledger that pays.
+        salt: Hex text, fixed for the table and epoch: which rows of a user count.
+    Raises:
+        SchemaError: The source does not fit the declaration.
+    """
+
+    __slots__ = ("_columns", "_engine", "_kept", "_lock", "_permits", "_queries", "_salt", "_schema")
+
+    def __init__(self, schema: TableSchema, engine: Engine, permits: PermitBook, *, salt: str) -> None:
+        self._schema, self._engine, self._permits, self._salt = schema, engine, permits, salt
+        self._columns = lay_out(schema, engine.schema())
+        self._kept, self._lock = False, threading.Lock()
+        self._queries: dict[tuple[object, ...], exp.Query] = {}
+
+    def __repr__(self) -> str:
+        return f"PrivateTable({self._schema.name!r})"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise NotAllowed(f"{self!r} cannot be copied or stored.")
+
+    @property
+    def name(self) -> str:
+        """The table's declared name."""
+        return self._schema.name
+
+    @property
+    def schema(self) -> TableSchema:
+        """The table's declaration."""
+        return self._schema
+
+    def counts(self, blocks: Sequence[Block], permit: Permit) -> list[NDArray[np.int64]]:
+        """How many rows fall into each cell: an array of shape (block.size,) a block, row-major, zeros included.
+
+        Raises:
+            NotAllowed: ``permit`` is not an open one of this table.
+            RequestError: a block names an attribute that has no cells.
+            DataError: the source failed; the charge stands.
+        Privacy:
+            Exact, hence for measure rooms alone. With all blocks side by side, one unit that is added or removed moves
+            the counts by at most max_rows in L1 for each block, and replacing one by twice that.
+        """
+        scans = [self._scan(block) for block in blocks]
+        return [measured[0] for measured in self._measure(scans, None, permit)]
+
+    def sums(self, blocks: Sequence[Block], attribute: str, permit: Permit) -> list[CellSums]:
+        """Sums of the places of ``attribute`` in each cell, over the rows that have a number there.
+
+        Rows that are OUTSIDE or NULL in ``attribute`` add nothing, neither to sums nor to counts, also where NULL has a
+        cell of its own.
+
+        Raises:
+            NotAllowed, DataError: as ``counts``.
+            RequestError: as ``counts``, or ``attribute`` is not a number.
+        Privacy:
+            Exact, hence for measure rooms alone. One row moves a sum of values by at most max(abs(lo), abs(hi)) / grid
+            grid steps.
+        """
+        summed = self._column(attribute)
+        if not summed.attribute.is_numeric:
+            raise RequestError(f"Attribute {summed.attribute.name!r} is no number, so it has no sum.")
+        scans = [self._scan(block) for block in blocks]
+        return [CellSums(index_sums=sums, counts=counts) for counts, sums in self._measure(scans, summed, permit)]
+
+    def fold(
+        self, kernel: Kernel, merge: Merge, columns: Sequence[str], permit: Permit, *, encoded: bool = False
+    ) -> NDArray[Any]:
+        """``kernel`` of every batch of the rows that count, merged; of one empty batch if there are none.
+
+        Args:
+            kernel: From a record batch with ``columns`` to a numpy array without objects. With the Spark engine it runs
+                in other processes, so it must be importable there.
+            merge: Associative and commutative.
+            encoded: Places (int64) instead of values.
+        Raises:
+            NotAllowed, DataError: as ``counts``. UnknownName, RequestError: as ``rows``.
+        """
+        chosen = self._chosen(columns, encoded=encoded)
+        self._require(permit)
+        decoded = DecodedKernel(kernel, Decoder(tuple(chosen), encoded))
+        return self._charged(lambda: self._engine.map_merge(decoded, merge, self._rows(chosen)))
+
+    def rows(self, columns: Sequence[str], permit: Permit, *, encoded: bool = False) -> Iterator[pa.RecordBatch]:
+        """The rows that count, a batch at a time, in no order that means anything.
+
+        Values are what is declared, never more: numbers on their grid and within their bounds, listed categories, NULL
+        where a row is OUTSIDE or NULL. Texts and ids are as they stand in the source.
+
+        Args:
+            encoded: Places (int64, OUTSIDE is -1) instead of values; texts and ids have none.
+        Raises:
+            NotAllowed, DataError: as ``counts``.
+            UnknownName: a column was never declared.
+            RequestError: places of a text or id are asked for.
+        """
+        chosen = self._chosen(columns, encoded=encoded)
+        self._require(permit)
+        return self._batches(chosen, encoded)
+
+    def close(self) -> None:
+        """Let go of rows, files and connections."""
+        self._engine.close()
+
+    def _require(self, permit: Permit) -> None:
+        self._permits.require_open(permit, account=self._schema.account)
+
+    def _column(self, attribute: str) -> Column:
+        declared = self._schema.domain[attribute]
+        return next(column for column in self._columns if column.attribute is declared)
+
+    def _scan(self, block: Block) -> Scan:
+        columns = tuple(self._column(attribute) for attribute in block.attributes)
+        for column, classes in zip(columns, block.classes, strict=True):
+            if not column.attribute.is_countable:
+                raise RequestError(f"Attribute {column.attribute.name!r} has no cells: it is {column.attribute.kind}.")
+            if classes.shape != (column.attribute.size + 1,):
+                raise RequestError(f"A class map of {column.attribute.name!r} has {column.attribute.size + 1} entries.")
+        return Scan(block, columns)
+
+    def _chosen(self, columns: Sequence[str], *, encoded: bool) -> list[Column]:
+        chosen = [self._column(attribute) for attribute in columns]
+        for column in chosen:
+            if encoded and not column.attribute.is_countable:
+                raise RequestError(f"Attribute {column.attribute.name!r} has no places: it is {column.attribute.kind}.")
+        return chosen
+
+    def _measure(self, scans: list[Scan], summed: Column | None, permit: Permit) -> list[NDArray[np.int64]]:
+        """For each scan counts, and sums where asked, shape (1 or 2, cells)."""
+        self._require(permit)
+        return self._charged(lambda: self._measured(scans, summed))
+
+    def _measured(self, scans: list[Scan], summed: Column | None) -> list[NDArray[np.int64]]:
+        self._keep()
+        narrow = [scan for scan in scans if scan.is_narrow]
+        wide = [scan for scan in scans if not scan.is_narrow]
+        grouped = iter(self._group(narrow, summed))
+        counted = iter(self._count(wide, summed))
+        return [next(grouped if scan.is_narrow else counted) for scan in scans]
+
+    def _group(self, scans: list[Scan], summed: Column | None) -> list[NDArray[np.int64]]:
+        if not scans:
+            return []
+        found = self._engine.aggregate(self._query(scans, summed))
+        return [spread(scan, number, found, summed=summed is not None) for number, scan in enumerate(scans)]
+
+    def _query(self, scans: list[Scan], summed: Column | None) -> exp.Query:
+        """The grouped query of these columns; building it takes longer than running it on a small table."""
+        key = (summed and summed.position, *(tuple(column.position for column in scan.columns) for scan in scans))
+        if key not in self._queries:
+            if len(self._queries) >= MOST_QUERIES:
+                self._queries.clear()
+            self._queries[key] = group_query(scans, summed)
+        return self._queries[key]
+
+    def _count(self, scans: list[Scan], summed: Column | None) -> list[NDArray[np.int64]]:
+        if not scans:
+            return []
+        needed = {column.place_name for scan in scans for column in scan.columns}
+        needed |= {summed.place_name} if summed else set()
+        query = exp.select(*(name(place) for place in sorted(needed)))
+        counted = self._engine.map_merge(count_kernel(scans, summed), np.add, query.from_(exp.to_table(KEPT)))
+        ends = np.cumsum([scan.block.size for scan in scans])[:-1]
+        parts = np.split(counted, ends, axis=1)
+        return [part if summed is None else whole_sums(part) for part in parts]
+
+    def _keep(self) -> None:
+        """Have the places of the rows that count at hand; they are computed at the first permitted use."""
+        with self._lock:
+            if self._kept:
+                return
+            countable = [column for column in self._columns if column.attribute.is_countable]
+            self._look_up()
+            self._engine.keep(KEPT, self._bounded(countable))
+            self._kept = True
+
+    def _look_up(self) -> None:
+        for column in self._columns:
+            if column.lookup:
+                self._engine.look_up(column.lookup, column.attribute.values)
+
+    def _bounded(self, wanted: Sequence[Column]) -> exp.Select:
+        return bounded_rows(self._columns, self._schema.unit, salt=self._salt, wanted=wanted)
+
+    def _rows(self, chosen: list[Column]) -> exp.Query:
+        """The rows that count with ``chosen``, from the kept places where they hold all that is asked."""
+        self._keep()
+        if any(not column.attribute.is_countable for column in chosen):
+            return self._bounded(chosen)
+        return exp.select(*(name(column.place_name) for column in chosen)).from_(exp.to_table(KEPT))
+
+    def _batches(self, chosen: list[Column], encoded: bool) -> Iterator[pa.RecordBatch]:
+        decode = Decoder(tuple(chosen), encoded)
+        batches = self._charged(lambda: self._engine.batches(self._rows(chosen)))
+        while (batch := self._charged(lambda: next(batches, None))) is not None:
+            yield decode(batch)
+
+    def _charged(self, call: Callable[[], R]) -> R:
+        """``call``, whose failures say that the charge stands, and nothing else."""
+        try:
+            return call()
+        except SiloquentError as known:
+            if not isinstance(known, DataError):
+                raise
+        except Exception:  # allowed: what fails over rows, and how, must not depend on them
+            OWNER_LOG.exception("a measurement of %s failed", self.name)
+        raise DataError(charged=True)
