@@ -80,12 +80,20 @@ def _check_price(chosen: Plan, account: Account, max_cost: str | None) -> None:
 def _reserve(session: Session, chosen: Plan, account: Account, key: str | None) -> Permit | Stored:
     query = chosen.query
     digest = request_digest(session, query, account, session.schema(query.table))
+    # A key is its account's own: otherwise analysts could learn from each other's refusals which keys are taken.
+    own_key = None if key is None else f"{account.name}:{_checked(key)}"
     try:
-        return session.ledger.reserve(account.name, chosen.event, key=key, digest=digest)
+        return session.ledger.reserve(account.name, chosen.event, key=own_key, digest=digest)
     except BudgetExceeded as refused:
         raise BudgetExceeded(
             refused.account, asked=refused.asked, left=refused.left, fix=_what_fits(session, chosen) or refused.fix
         ) from None
+
+
+def _checked(key: str) -> str:
+    if not (1 <= len(key) <= 64 and key.isascii() and key.isprintable()):
+        raise RequestError("A key is 1 to 64 printable ASCII characters.", fix="--key monday-report")
+    return key
 
 
 def _what_fits(session: Session, chosen: Plan) -> str:
@@ -95,6 +103,11 @@ def _what_fits(session: Session, chosen: Plan) -> str:
 
 
 def _measured(session: Session, chosen: Plan, permit: Permit) -> Stored:
+    if permit.event != chosen.event:
+        raise RequestError(
+            "This key holds a charge that another version of siloquent planned differently; the charge stands.",
+            fix="ask again with a new key",
+        )
     measured = measure(chosen, session.table(chosen.query.table), permit)
     return session.ledger.settle(permit, measured.event, measured.to_payload())
 
