@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,6 +27,7 @@ OTHER = "(other)"
 MOST_POINTS = 10**6
 MOST_STEPS = 2**40
 MOST_FROM_ZERO = 2**48
+MOST_INTEGER = 2**62
 STEP_SECONDS = {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
 FUNCTIONS = {
     "length": ("text", "category"),
@@ -80,20 +82,44 @@ class Attribute:
             raise self._wrong("has no bounds", fix=f'add lo = .., hi = .. to the attribute named "{self.name}"')
         if self.grid is None:
             raise self._wrong("has no grid", fix=f'add grid = .. to the attribute named "{self.name}"')
+        bounds = (self.lo, self.hi)
+        if not all(isinstance(bound, datetime if self.is_temporal else Decimal) for bound in bounds):
+            raise self._wrong(f"is a {self.kind}, so its bounds are {'dates' if self.is_temporal else 'numbers'}")
+        if not all(x.is_finite() for x in (*bounds, self.grid) if isinstance(x, Decimal)):
+            raise self._wrong("has bounds or a grid that are not finite")
         if self.grid <= 0 or not self.lo <= self.hi:  # type: ignore[operator]
             raise self._wrong("needs lo <= hi and a grid above 0")
-        span = self._span()
-        if span % self.grid or (isinstance(self.lo, Decimal) and self.lo % self.grid):
+        if self.is_temporal:
+            self._check_moments()
+        else:
+            self._check_numbers()
+        if self._span() / Fraction(self.grid) >= MOST_STEPS:
+            raise self._wrong("has more than 2^40 grid steps", fix="use a coarser grid")
+        self._check_edges()
+
+    def _check_moments(self) -> None:
+        lo, grid = self.lo, Fraction(self.grid or 1)
+        assert isinstance(lo, datetime)
+        if grid % 1 or (self.kind == "date" and grid % 86_400):
+            raise self._wrong(f"has a grid that is no whole number of {'days' if self.kind == 'date' else 'seconds'}")
+        if self.kind == "date" and lo.time() != time(0):
+            raise self._wrong("is a date, so its bounds have no time of day", fix='type = "datetime"')
+        if self._span() % grid:
+            raise self._wrong(f"needs bounds that are multiples of its grid ({self.grid} s) apart")
+
+    def _check_numbers(self) -> None:
+        # Fractions, since Decimal rounds to 28 digits and refuses remainders beyond them.
+        lo, hi, grid = (Fraction(bound) for bound in (self.lo, self.hi, self.grid))  # type: ignore[arg-type]
+        if lo % grid or hi % grid:
             raise self._wrong(f"lo and hi must be multiples of the grid {self.grid}")
-        if self.kind == "integer" and (self.grid % 1 or self.lo % 1):  # type: ignore[operator]
+        if self.kind == "integer" and (grid % 1 or lo % 1):
             raise self._wrong("is an integer, so lo, hi and grid are whole", fix='type = "real"')
-        if isinstance(self.lo, Decimal) and max(abs(self.lo), abs(self.hi)) / self.grid > MOST_FROM_ZERO:  # type: ignore[arg-type]
+        if self.kind == "integer" and max(abs(lo), abs(hi)) >= MOST_INTEGER:
+            raise self._wrong("is an integer, so its bounds lie within 2^62", fix='type = "real"')
+        if max(abs(lo), abs(hi)) / grid > MOST_FROM_ZERO:
             raise self._wrong(
                 "is more than 2^48 grid steps away from zero, where doubles are too coarse", fix="use a coarser grid"
             )
-        if span / self.grid >= MOST_STEPS:
-            raise self._wrong(f"has more than 2^40 grid steps ({span / self.grid:.3g})", fix="use a coarser grid")
-        self._check_edges()
 
     def _check_edges(self) -> None:
         if not self.edges:
@@ -102,7 +128,7 @@ class Attribute:
             raise self._wrong("bins belong to numbers and their edges increase")
         if self.edges[0] != self.lo or self.edges[-1] != self.hi:
             raise self._wrong(f"its bins must begin at lo ({self.lo}) and end at hi ({self.hi})")
-        if any(edge % self.grid for edge in self.edges):  # type: ignore[operator]
+        if any(Fraction(edge) % Fraction(self.grid or 1) for edge in self.edges):
             raise self._wrong(f"its bin edges must be multiples of the grid {self.grid}")
 
     def _check_values(self) -> None:
@@ -110,15 +136,18 @@ class Attribute:
             raise self._wrong("has no values", fix=f'add values = ["..", ".."] to the attribute named "{self.name}"')
         if len(set(self.values)) != len(self.values):
             raise self._wrong("lists a value twice")
+        if any("\0" in value for value in self.values):
+            raise self._wrong("lists a value with a NUL character, which engines cannot compare")
         if OTHER in self.values:
             raise self._wrong(f"{OTHER!r} is the name of the cell for values that are not listed")
         if len(self.values) > MOST_POINTS:
             raise self._wrong(f"lists more than {MOST_POINTS:,} values")
 
-    def _span(self) -> Decimal:
+    def _span(self) -> Fraction:
+        """From lo to hi, exactly, in the column's own unit or in seconds."""
         if isinstance(self.lo, datetime) and isinstance(self.hi, datetime):
-            return Decimal((self.hi - self.lo) // timedelta(seconds=1))
-        return self.hi - self.lo  # type: ignore[operator, return-value]
+            return Fraction((self.hi - self.lo) // timedelta(microseconds=1), 1_000_000)
+        return Fraction(self.hi) - Fraction(self.lo)  # type: ignore[arg-type]
 
     @property
     def is_numeric(self) -> bool:
@@ -144,7 +173,7 @@ class Attribute:
             return 2
         if self.kind == "category":
             return len(self.values)
-        return int(self._span() / self.grid) + 1  # type: ignore[operator]
+        return int(self._span() / Fraction(self.grid or 1)) + 1
 
     @property
     def size(self) -> int:
@@ -231,7 +260,7 @@ class Attribute:
             seconds = np.datetime64(self.lo, "s") + places * np.timedelta64(int(self.grid or 1), "s")
             return seconds.astype("datetime64[D]") if self.kind == "date" else seconds
         whole, denominator = self.grid.as_integer_ratio()  # type: ignore[union-attr]
-        first = int(self.lo / self.grid)  # type: ignore[operator]
+        first = int(Fraction(self.lo) / Fraction(self.grid or 1))  # type: ignore[arg-type]
         exact = (places + first) * whole
         return exact if denominator == 1 else exact / denominator
 
