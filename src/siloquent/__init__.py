@@ -8,6 +8,7 @@
 from typing import TYPE_CHECKING, Any
 
 from siloquent.errors import SiloquentError
+from siloquent.version import VERSION
 
 if TYPE_CHECKING:
     from siloquent.door import Session, read_schema
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from siloquent.explore import Answer, Query, count, parse, sum_of
     from siloquent.session import create_workspace
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = [
     "Answer",
     "Query",

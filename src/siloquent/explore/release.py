@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from siloquent import __version__
 from siloquent.explore.spec import Answer
 from siloquent.releases import Manifest, guarantee_to_plain, write_release
+from siloquent.version import VERSION
 
 
 def release_of(answer: Answer, releases: Path) -> Path:
@@ -18,7 +18,7 @@ def release_of(answer: Answer, releases: Path) -> Path:
     manifest = Manifest(
         id=answer.id,
         task=answer.task,
-        package=f"siloquent {__version__}",
+        package=f"siloquent {VERSION}",
         table=answer.table_name,
         schema=f"sha256:{answer.schema_digest}",
         request={"query": answer.request},
