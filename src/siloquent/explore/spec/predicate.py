@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal
+
+from siloquent.errors import RequestError
+from siloquent.explore.spec.numbers import check_number
 
 Constant = int | Decimal | str | bool | date | datetime | None
 CompareOp = Literal["=", "!=", "<", "<=", ">", ">="]
 ArithmeticOp = Literal["+", "-", "*", "//", "%"]
 FUNCTIONS = ("abs", "round", "year", "month", "day", "hour", "dayofweek", "lower", "length")
+LONGEST_NAME = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +23,20 @@ class Column:
 
     name: str
 
+    def __post_init__(self) -> None:
+        check_name(self.name, "attribute")
+
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A constant typed by its place."""
+    """A constant typed by its place; whole numbers are ints, so that 5 and 5.0 are one value."""
 
     value: Constant
+    sort: str = field(init=False, repr=False)  # TRUE = 1 in Python, and not here
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", plain(self.value))
+        object.__setattr__(self, "sort", sort_of(self.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +74,14 @@ class InList:
 
     expression: Expression
     values: tuple[Constant, ...]
+    sort: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(plain(value) for value in self.values))
+        sorts = {sort_of(value) for value in self.values}
+        if len(sorts) != 1 or "null" in sorts:
+            raise RequestError("IN takes a list of constants of one type, without NULL.", fix="ward IN ('A', 'B')")
+        object.__setattr__(self, "sort", sorts.pop())
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +90,9 @@ class Like:
 
     expression: Expression
     pattern: str
+
+    def __post_init__(self) -> None:
+        plain(self.pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +124,53 @@ class Not:
 
 
 Predicate = Compare | InList | Like | IsNull | And | Or | Not
+
+
+def check_name(name: str, what: str) -> None:
+    """Refuse names that no declaration could have: empty, longer than 128 characters, or with control characters."""
+    if not 1 <= len(name) <= LONGEST_NAME or not _is_text(name) or any(ord(letter) < 32 for letter in name):
+        raise RequestError(f"The name of an {what} has 1 to {LONGEST_NAME} characters, not {name[:20]!r}.")
+
+
+def plain(constant: Constant) -> Constant:
+    """``constant`` in its one form: whole numbers as int.
+
+    Raises:
+        RequestError: not finite, too long, with a time zone, not Unicode text, or of no type of the language.
+    """
+    if isinstance(constant, bool) or constant is None:
+        return constant
+    if isinstance(constant, (int, Decimal)):
+        check_number(constant, "A constant")
+        return int(constant) if constant == int(constant) else constant
+    if isinstance(constant, str):
+        if not _is_text(constant):
+            raise RequestError("A text holds a NUL or half a character (a lone surrogate).")
+    elif isinstance(constant, datetime):
+        if constant.tzinfo is not None:
+            raise RequestError("Moments have no time zone here.", fix="TIMESTAMP '2024-01-31 10:30:00'")
+    elif not isinstance(constant, date):
+        raise RequestError(f"{type(constant).__name__} is no type of a constant.", fix="an int, a Decimal or a text")
+    return constant
+
+
+def sort_of(constant: Constant) -> str:
+    """number, text, truth, day, moment or null: two constants of different sorts are never equal."""
+    kinds: tuple[tuple[type, str], ...] = (
+        (bool, "truth"),
+        (int, "number"),
+        (Decimal, "number"),
+        (str, "text"),
+        (datetime, "moment"),
+        (date, "day"),
+    )
+    return next((name for kind, name in kinds if isinstance(constant, kind)), "null")
+
+
+def negated(number: int | Decimal) -> int | Decimal:
+    """``-number``, exactly: Decimal's own minus rounds to 28 digits."""
+    return number.copy_negate() if isinstance(number, Decimal) else -number
+
+
+def _is_text(text: str) -> bool:
+    return not any(letter == "\0" or 0xD800 <= ord(letter) < 0xE000 for letter in text)

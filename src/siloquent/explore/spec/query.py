@@ -8,7 +8,9 @@ from fractions import Fraction
 from typing import Literal
 
 from siloquent.errors import RequestError
-from siloquent.explore.spec.predicate import Expression, Predicate
+from siloquent.explore.spec.forms import one_attribute, tidy
+from siloquent.explore.spec.numbers import MOST_DIGITS, check_number
+from siloquent.explore.spec.predicate import And, Expression, Predicate, check_name
 
 Kind = Literal["wcq", "icq", "tcq"]
 Reuse = Literal["any", "none", "simultaneous"]
@@ -27,6 +29,9 @@ class Sum:
 
     attribute: str
 
+    def __post_init__(self) -> None:
+        check_name(self.attribute, "attribute")
+
 
 Aggregate = Count | Sum
 
@@ -40,6 +45,10 @@ class GroupBy:
     def __post_init__(self) -> None:
         if not self.keys:
             raise RequestError("GROUP BY needs at least one key.")
+        for key in self.keys:
+            one_attribute(key)
+        if len(set(self.keys)) != len(self.keys):
+            raise RequestError("GROUP BY names a key twice.", fix="name it once")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,7 @@ class Predicates:
     def __post_init__(self) -> None:
         if not 1 <= len(self.parts) <= MOST_PREDICATES:
             raise RequestError(f"A workload has 1 to {MOST_PREDICATES:,} predicates, not {len(self.parts):,}.")
+        object.__setattr__(self, "parts", tuple(tidy(part) for part in self.parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +74,13 @@ class Ranges:
     width: Decimal
 
     def __post_init__(self) -> None:
-        if not (self.lo.is_finite() and self.hi.is_finite() and self.width.is_finite()):
-            raise RequestError(f"{self.shape.upper()} takes finite bounds.")
+        check_name(self.attribute, "attribute")
+        for bound in (self.lo, self.hi, self.width):
+            check_number(bound, f"A bound of {self.shape.upper()}")
         if self.width <= 0 or self.lo >= self.hi:
             raise RequestError(f"{self.shape.upper()} needs lo < hi and a width above 0.")
-        if (self.hi - self.lo) / self.width > MOST_PREDICATES:
+        # Fractions, since decimals of 60 digits round to 28.
+        if (Fraction(self.hi) - Fraction(self.lo)) / Fraction(self.width) > MOST_PREDICATES:
             raise RequestError(f"{self.shape.upper()} would make more than {MOST_PREDICATES:,} bins.")
 
 
@@ -78,10 +90,16 @@ class Cube:
 
     attributes: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        for name in self.attributes:
+            check_name(name, "attribute")
+        if not self.attributes or len(set(self.attributes)) != len(self.attributes):
+            raise RequestError("CUBE names one or more attributes, each once.", fix="CUBE(ward, sex)")
+
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """``workload AND predicate``: the predicate joins every part."""
+    """``workload AND predicate``: the predicate joins every part, so in a ``Query`` it becomes ``where``."""
 
     workload: Workload
     predicate: Predicate
@@ -97,6 +115,11 @@ class Having:
     op: Literal[">", ">="]
     threshold: Decimal
 
+    def __post_init__(self) -> None:
+        if self.op not in (">", ">="):
+            raise RequestError("HAVING reports the parts above a threshold.", fix="HAVING COUNT(*) > 100")
+        check_number(self.threshold, "A threshold")
+
 
 @dataclass(frozen=True, slots=True)
 class Top:
@@ -106,8 +129,8 @@ class Top:
     largest: bool = True
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise RequestError(f"LIMIT is at least 1, not {self.k}.")
+        if not 1 <= self.k <= MOST_PREDICATES:
+            raise RequestError(f"LIMIT is 1 to {MOST_PREDICATES:,}.", fix="LIMIT 3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +146,9 @@ class Accuracy:
     joint: bool = False
 
     def __post_init__(self) -> None:
-        if not self.error.is_finite() or self.error <= 0:
-            raise RequestError(f"ERROR is a finite number above 0, not {self.error}.", fix="ERROR 200")
+        check_number(self.error, "ERROR")
+        if self.error <= 0:
+            raise RequestError(f"ERROR is a number above 0, not {self.error}.", fix="ERROR 200")
         _check_beta(self.beta)
 
 
@@ -139,16 +163,26 @@ class Spend:
     joint: bool = False
 
     def __post_init__(self) -> None:
-        if not self.amount.is_finite() or self.amount <= 0:
-            raise RequestError(f"BUDGET is a finite number above 0, not {self.amount}.", fix="BUDGET 0.01 EPSILON")
-        if self.delta is not None and not (self.delta.is_finite() and 0 < self.delta < 1):
-            raise RequestError(f"DELTA lies between 0 and 1, not {self.delta}.")
+        check_number(self.amount, "BUDGET")
+        if self.amount <= 0:
+            raise RequestError(f"BUDGET is a number above 0, not {self.amount}.", fix="BUDGET 0.01 EPSILON")
+        if self.delta is not None:
+            self._check_delta(self.delta)
         _check_beta(self.beta)
+
+    def _check_delta(self, delta: Decimal) -> None:
+        check_number(delta, "DELTA")
+        if not 0 < delta < 1:
+            raise RequestError(f"DELTA lies between 0 and 1, not {delta}.", fix="BUDGET 0.01 EPSILON DELTA 1e-6")
+        if self.currency == "rho":
+            raise RequestError("RHO has no DELTA.", fix="BUDGET 0.01 RHO")
 
 
 def _check_beta(beta: Fraction) -> None:
     if not 0 < beta < 1:
         raise RequestError("CONFIDENCE lies between 0 and 1, both excluded.", fix="CONFIDENCE 0.9995")
+    if beta.denominator > 10**MOST_DIGITS:
+        raise RequestError(f"CONFIDENCE has more than {MOST_DIGITS} digits.", fix="CONFIDENCE 0.9995")
 
 
 Promise = Accuracy | Spend
@@ -156,7 +190,10 @@ Promise = Accuracy | Spend
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One question. ``shows_values``: the aggregate is among the items asked for (then HAVING and TOP are free)."""
+    """One question. ``shows_values``: the aggregate is among the items asked for (then HAVING and TOP are free).
+
+    ``alias``: what the column of values is called. ``where`` joins every part of the workload by AND.
+    """
 
     table: str
     workload: Workload
@@ -169,12 +206,43 @@ class Query:
     reuse: Reuse = "any"
     optimistic: bool = False
     explain: bool = False
+    alias: str = ""
 
     def __post_init__(self) -> None:
+        check_name(self.table, "table")
+        self._settle_where()
         if self.having and self.top:
             raise RequestError("A question has HAVING or LIMIT, not both.", fix="ask for the counts and filter them")
         if not self.shows_values and not (self.having or self.top):
             raise RequestError("Nothing is asked for.", fix="SELECT ward, COUNT(*) FROM ..")
+        if self.shows_values and (self.having or self.top) and not isinstance(self.workload, GroupBy):
+            raise RequestError(
+                "BIN shows values or chooses parts, not both.",
+                fix="leave HAVING or LIMIT out, and filter the answer for free",
+            )
+        if isinstance(self.aggregate, Sum) and isinstance(self.promise, Accuracy) and self.promise.percent:
+            raise RequestError(
+                "PERCENT is a share of the declared number of rows, so it bounds counts only.",
+                fix="give the error of a sum in the attribute's own unit: ERROR 5000",
+            )
+        self._check_alias()
+
+    def _settle_where(self) -> None:
+        parts = [] if self.where is None else [self.where]
+        workload = self.workload
+        while isinstance(workload, Narrowed):
+            parts.append(workload.predicate)
+            workload = workload.workload
+        object.__setattr__(self, "workload", workload)
+        where = parts[0] if len(parts) == 1 else And(tuple(parts))
+        object.__setattr__(self, "where", tidy(where) if parts else None)
+
+    def _check_alias(self) -> None:
+        if not self.alias:
+            return
+        check_name(self.alias, "column")
+        if not self.shows_values:
+            raise RequestError("Only shown values have a name.", fix="leave AS out")
 
     @property
     def kind(self) -> Kind:

@@ -1,0 +1,29 @@
+"""What is asked and answered: three doors (SQL, BIN, Python) that make one frozen ``Query``, and the ``Answer``."""
+
+from siloquent.explore.spec.answer import Answer, Kept, Paid, Placed
+from siloquent.explore.spec.builder import Question, count, sum_of
+from siloquent.explore.spec.canonical import canonical
+from siloquent.explore.spec.parse import parse, parse_bin, parse_expression, parse_predicate, parse_sql
+from siloquent.explore.spec.query import Query
+from siloquent.explore.spec.render import render, render_constant, render_expression, render_predicate
+
+__all__ = [
+    "Answer",
+    "Kept",
+    "Paid",
+    "Placed",
+    "Query",
+    "Question",
+    "canonical",
+    "count",
+    "parse",
+    "parse_bin",
+    "parse_expression",
+    "parse_predicate",
+    "parse_sql",
+    "render",
+    "render_constant",
+    "render_expression",
+    "render_predicate",
+    "sum_of",
+]

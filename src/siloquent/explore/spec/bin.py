@@ -1,0 +1,95 @@
+"""Questions over written-out workloads: BIN table ON aggregate WHERE W = workload, then as in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Literal
+
+from siloquent.explore.spec.clauses import read_aggregate, read_alias, read_having, read_tail, read_top
+from siloquent.explore.spec.conditions import read_conjunction, read_predicate
+from siloquent.explore.spec.cursor import Cursor
+from siloquent.explore.spec.query import Cube, Predicates, Query, Ranges, Workload
+from siloquent.explore.spec.sql import check_qualifiers, read_table_name
+
+
+def read_bin(cursor: Cursor, *, explain: bool = False) -> Query:
+    """The whole question from BIN to its end."""
+    cursor.expect("BIN")
+    table = read_table_name(cursor)
+    cursor.expect("ON")
+    aggregate = read_aggregate(cursor)
+    alias = read_alias(cursor)
+    cursor.expect("WHERE")
+    cursor.expect("W")
+    cursor.expect("=")
+    workload = _read_workload(cursor)
+    where = read_conjunction(cursor) if cursor.take("AND") else None
+    having = read_having(cursor, aggregate, alias)
+    top = read_top(cursor, aggregate, alias, largest=True)
+    promise, tail = read_tail(cursor, aggregate)
+    check_qualifiers(cursor, table)
+    return Query(
+        table=table,
+        workload=workload,
+        promise=promise,
+        aggregate=aggregate,
+        where=where,
+        having=having[1] if having else None,
+        top=top[1] if top else None,
+        shows_values=not (having or top),
+        alias=alias,
+        reuse=tail.reuse,
+        optimistic=tail.optimistic,
+        explain=explain,
+    )
+
+
+def _read_workload(cursor: Cursor) -> Workload:
+    shape = cursor.expect("{", "HISTOGRAM", "PREFIX", "CUBE")
+    return _SHAPES[shape](cursor)
+
+
+def _predicates(cursor: Cursor) -> Predicates:
+    cursor.down()
+    parts = [read_predicate(cursor)]
+    while cursor.take(","):
+        parts.append(read_predicate(cursor))
+    cursor.up("}")
+    return Predicates(tuple(parts))
+
+
+def _ranges(cursor: Cursor, shape: Literal["histogram", "prefix"]) -> Ranges:
+    cursor.expect("(")
+    attribute = cursor.name("an attribute")
+    bounds: list[Decimal] = []
+    for what in ("lo", "hi", "width"):
+        cursor.expect(",")
+        bounds.append(cursor.number(what))
+    cursor.expect(")")
+    return Ranges(shape, attribute, *bounds)
+
+
+def _histogram(cursor: Cursor) -> Ranges:
+    return _ranges(cursor, "histogram")
+
+
+def _prefix(cursor: Cursor) -> Ranges:
+    return _ranges(cursor, "prefix")
+
+
+def _cube(cursor: Cursor) -> Cube:
+    cursor.expect("(")
+    names = [cursor.name("an attribute")]
+    while cursor.take(","):
+        names.append(cursor.name("an attribute"))
+    cursor.expect(")")
+    return Cube(tuple(names))
+
+
+_SHAPES: dict[str, Callable[[Cursor], Workload]] = {
+    "{": _predicates,
+    "HISTOGRAM": _histogram,
+    "PREFIX": _prefix,
+    "CUBE": _cube,
+}

@@ -1,0 +1,233 @@
+"""Questions in Python: ``count("visits").by("ward").within(rows=200)``. Every step gives a new, longer question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Literal
+
+from siloquent.errors import RequestError
+from siloquent.explore.spec.numbers import decimal_of
+from siloquent.explore.spec.parse import parse_expression, parse_predicate
+from siloquent.explore.spec.predicate import And, Predicate
+from siloquent.explore.spec.query import (
+    DEFAULT_BETA,
+    Accuracy,
+    Aggregate,
+    Count,
+    Cube,
+    GroupBy,
+    Having,
+    Predicates,
+    Promise,
+    Query,
+    Ranges,
+    Reuse,
+    Spend,
+    Sum,
+    Top,
+    Workload,
+)
+from siloquent.explore.spec.sql import EVERY_ROW
+
+Number = int | float | Decimal | str
+"""Floats are taken as Python prints them: 0.1 is one tenth."""
+Condition = str | Predicate
+
+
+def count(table: str) -> Question:
+    """How many rows of ``table``; say of which groups, and how exactly.
+
+    >>> count("visits").by("ward").where("age > 30").within(rows=200, confidence="0.999").query().kind
+    'wcq'
+    """
+    return Question(table, Count())
+
+
+def sum_of(table: str, attribute: str) -> Question:
+    """The total of ``attribute`` over the rows of ``table``.
+
+    >>> sum_of("visits", "cost").by("ward").within(units=5000).query().aggregate
+    Sum(attribute='cost')
+    """
+    return Question(table, Sum(attribute))
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question in the making. ``query()`` ends it; ``session.ask`` takes it as it is."""
+
+    table: str
+    aggregate: Aggregate
+    workload: Workload = EVERY_ROW
+    conditions: tuple[Predicate, ...] = ()
+    choice: Having | Top | None = None
+    shows_values: bool = True
+    promise: Promise | None = None
+    past: Reuse = "any"
+    is_optimistic: bool = False
+    alias: str = ""
+
+    def by(self, *keys: str) -> Question:
+        """One part for each combination of the declared values of ``keys``, written as behind GROUP BY."""
+        return self._over(GroupBy(tuple(parse_expression(key) for key in keys)))
+
+    def over(self, predicates: Iterable[Condition]) -> Question:
+        """One part for each predicate, in this order."""
+        return self._over(Predicates(tuple(_condition(one) for one in predicates)))
+
+    def histogram(self, attribute: str, lo: Number, hi: Number, width: Number) -> Question:
+        """One part for each range [lo + i width, lo + (i+1) width) below ``hi``."""
+        return self._over(_ranges("histogram", attribute, lo, hi, width))
+
+    def prefix(self, attribute: str, lo: Number, hi: Number, width: Number) -> Question:
+        """One part for each range [lo, lo + (i+1) width) below ``hi``: a running total."""
+        return self._over(_ranges("prefix", attribute, lo, hi, width))
+
+    def cube(self, *attributes: str) -> Question:
+        """One part for each combination of the attributes' values."""
+        return self._over(Cube(attributes))
+
+    def where(self, condition: Condition) -> Question:
+        """Only rows that meet ``condition``, written as behind WHERE; a second one joins it by AND."""
+        return replace(self, conditions=(*self.conditions, _condition(condition)))
+
+    def having(self, *, over: Number | None = None, at_least: Number | None = None, values: bool = False) -> Question:
+        """Only the parts above a threshold; ``values``: show every part's value, and filter for free."""
+        if (over is None) == (at_least is None):
+            raise RequestError("having takes over or at_least.", fix="having(over=1000)")
+        if over is not None:
+            return self._choose(Having(">", decimal_of(over, "over")), values)
+        return self._choose(Having(">=", decimal_of(at_least, "at_least")), values)
+
+    def top(self, k: int, *, values: bool = False) -> Question:
+        """Only the ``k`` parts with the largest value; ``values``: show every part's value, and sort for free."""
+        return self._choose(Top(_whole(k)), values)
+
+    def bottom(self, k: int, *, values: bool = False) -> Question:
+        """As ``top``, with the smallest value."""
+        return self._choose(Top(_whole(k), largest=False), values)
+
+    def named(self, alias: str) -> Question:
+        """What the column of values is called in the answer."""
+        return replace(self, alias=alias)
+
+    def within(
+        self,
+        *,
+        rows: Number | None = None,
+        percent: Number | None = None,
+        units: Number | None = None,
+        confidence: Number | Fraction | None = None,
+        joint: bool = False,
+    ) -> Question:
+        """How exact the answer must be.
+
+        Args:
+            rows: The error bound of counts.
+            percent: The error bound of counts as a share of the declared ``size_hint``.
+            units: The error bound of a sum, in the attribute's own unit.
+            confidence: How surely; 0.9995 if it is not said.
+            joint: With ``having`` or ``top``: both kinds of error together.
+        """
+        given = {"rows": rows, "percent": percent, "units": units}
+        said = [(name, value) for name, value in given.items() if value is not None]
+        if len(said) != 1 or (said[0][0] == "units") != isinstance(self.aggregate, Sum):
+            raise RequestError(
+                "within takes one error bound: rows or percent for counts, units for sums.",
+                fix="within(units=5000)" if isinstance(self.aggregate, Sum) else "within(rows=200)",
+            )
+        name, value = said[0]
+        return replace(self, promise=Accuracy(decimal_of(value, name), _beta(confidence), name == "percent", joint))
+
+    def spend(
+        self,
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        delta: Number | None = None,
+        confidence: Number | Fraction | None = None,
+        joint: bool = False,
+    ) -> Question:
+        """What the answer may cost; it then says how exact it is.
+
+        Args:
+            epsilon: The price; in zCDP accounts together with ``delta``.
+            rho: The price in a zCDP account.
+        """
+        if (epsilon is None) == (rho is None):
+            raise RequestError("spend takes epsilon or rho.", fix='spend(epsilon="0.01")')
+        currency: Literal["epsilon", "rho"] = "rho" if epsilon is None else "epsilon"
+        amount = decimal_of(rho if epsilon is None else epsilon, currency)
+        share = None if delta is None else decimal_of(delta, "delta")
+        return replace(self, promise=Spend(amount, currency, share, _beta(confidence), joint))
+
+    def reuse(self, past: Reuse) -> Question:
+        """Which past answers may serve: ``any``, ``none`` or ``simultaneous``."""
+        return replace(self, past=past)
+
+    def optimistic(self) -> Question:
+        """Prefer mechanisms that may turn out cheaper than their worst case."""
+        return replace(self, is_optimistic=True)
+
+    def query(self) -> Query:
+        """The finished question.
+
+        Raises:
+            RequestError: neither ``within`` nor ``spend`` was said, or the parts do not go together.
+        """
+        if self.promise is None:
+            raise RequestError(
+                "A question says how exact its answer must be, or what it may cost.",
+                fix="add .within(rows=200), or .spend(epsilon='0.01')",
+            )
+        return Query(
+            table=self.table,
+            workload=self.workload,
+            promise=self.promise,
+            aggregate=self.aggregate,
+            where=_all(self.conditions),
+            having=self.choice if isinstance(self.choice, Having) else None,
+            top=self.choice if isinstance(self.choice, Top) else None,
+            shows_values=self.shows_values,
+            reuse=self.past,
+            optimistic=self.is_optimistic,
+            alias=self.alias,
+        )
+
+    def _over(self, workload: Workload) -> Question:
+        if self.workload != EVERY_ROW:
+            raise RequestError("A question has one workload.", fix="say by, over, histogram, prefix or cube once")
+        return replace(self, workload=workload)
+
+    def _choose(self, choice: Having | Top, values: bool) -> Question:
+        if self.choice is not None:
+            raise RequestError("A question has one having or top.", fix="ask for the counts, and filter them for free")
+        return replace(self, choice=choice, shows_values=values)
+
+
+def _condition(condition: Condition) -> Predicate:
+    return parse_predicate(condition) if isinstance(condition, str) else condition
+
+
+def _all(conditions: tuple[Predicate, ...]) -> Predicate | None:
+    return (conditions[0] if len(conditions) == 1 else And(conditions)) if conditions else None
+
+
+def _ranges(shape: Literal["histogram", "prefix"], attribute: str, lo: Number, hi: Number, width: Number) -> Ranges:
+    return Ranges(shape, attribute, decimal_of(lo, "lo"), decimal_of(hi, "hi"), decimal_of(width, "width"))
+
+
+def _whole(k: int) -> int:
+    number = decimal_of(k, "k")
+    if number % 1:
+        raise RequestError(f"k is a whole number, not {number}.", fix="top(3)")
+    return int(number)
+
+
+def _beta(confidence: Number | Fraction | None) -> Fraction:
+    if confidence is None:
+        return DEFAULT_BETA
+    return 1 - (confidence if isinstance(confidence, Fraction) else Fraction(decimal_of(confidence, "confidence")))

@@ -1,0 +1,54 @@
+"""One text for one meaning: what the digest of a request is made from, the same through every door."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, is_dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from siloquent.explore.spec.numbers import number_text
+from siloquent.explore.spec.predicate import InList, Value, sort_of
+from siloquent.explore.spec.query import Query
+from siloquent.explore.spec.render import render_constant
+
+
+def canonical(query: Query) -> str:
+    """``query`` as JSON with sorted keys and spelled-out types; EXPLAIN PRIVACY asks the same question.
+
+    Ledgers keep digests of this text for years: a class, field or word that it shows never changes, and a field that
+    is added later must be left out where it has its default.
+
+    >>> from siloquent.explore.spec import parse
+    >>> one = parse("SELECT COUNT(*) FROM visits WHERE 30 < age ERROR 200")
+    >>> other = parse("EXPLAIN PRIVACY select count(*) from visits where age > 30.0 error 2e2 confidence .9995")
+    >>> canonical(one) == canonical(other)
+    True
+    """
+    document = _document(replace(query, explain=False))
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def _document(value: Any) -> Any:
+    if isinstance(value, Value):
+        return _constant(value.value)
+    if isinstance(value, InList):
+        return {
+            "is": "in",
+            "expression": _document(value.expression),
+            "values": [_constant(one) for one in value.values],
+        }
+    if is_dataclass(value):
+        parts = {part.name: _document(getattr(value, part.name)) for part in fields(value)}
+        return {"is": type(value).__name__.lower(), **parts}
+    if isinstance(value, tuple):
+        return [_document(part) for part in value]
+    if isinstance(value, Fraction):
+        return f"{value.numerator}/{value.denominator}"
+    return number_text(value) if isinstance(value, Decimal) else value
+
+
+def _constant(value: Any) -> dict[str, str]:
+    text = value if isinstance(value, str) else render_constant(value)
+    return {"is": sort_of(value), "value": text}

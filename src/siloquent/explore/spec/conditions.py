@@ -1,0 +1,306 @@
+"""Conditions and expressions in SQL's own grammar: OR < AND < NOT < comparison < + - < * // % < sign.
+
+One grammar reads both kinds, and what was read says which it is: ``(`` may open either, and trying one and then the
+other would take time exponential in the depth of the parentheses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from difflib import get_close_matches
+from typing import cast
+
+from siloquent.errors import RequestError, SyntaxProblem
+from siloquent.explore.spec.cursor import Cursor
+from siloquent.explore.spec.forms import MOST_DEPTH
+from siloquent.explore.spec.predicate import (
+    FUNCTIONS,
+    And,
+    Arithmetic,
+    ArithmeticOp,
+    Call,
+    Column,
+    Compare,
+    CompareOp,
+    Constant,
+    Expression,
+    InList,
+    IsNull,
+    Like,
+    Not,
+    Or,
+    Predicate,
+    Value,
+    negated,
+)
+from siloquent.explore.spec.words import AGGREGATES, COMPARISONS, OTHER_AGGREGATES, WHY_NOT, Refusal
+
+Node = Expression | Predicate
+_EXPRESSIONS = (Column, Value, Arithmetic, Call)
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?")
+
+
+def read_predicate(cursor: Cursor) -> Predicate:
+    """The condition that stands here: ``age > 30 AND NOT smoker``."""
+    return _predicate(cursor, cursor.token.start, _either(cursor))
+
+
+def read_expression(cursor: Cursor) -> Expression:
+    """The expression that stands here: ``year(day)``."""
+    return _expression(cursor, cursor.token.start, _sum(cursor))
+
+
+def read_conjunction(cursor: Cursor) -> Predicate:
+    """As ``read_predicate``, but an OR must stand in parentheses: what is read joins something else by AND."""
+    start = cursor.token.start
+    read = _predicate(cursor, start, _both(cursor))
+    if cursor.at("OR"):
+        raise SyntaxProblem(
+            "AND binds more tightly than OR here", position=cursor.token.start, fix="put the OR in parentheses"
+        )
+    return read
+
+
+def _predicate(cursor: Cursor, start: int, node: Node) -> Predicate:
+    if isinstance(node, Column):
+        return Compare(node, "=", Value(True))  # a boolean attribute is a condition by itself
+    if isinstance(node, Value) and isinstance(node.value, bool):
+        return And(()) if node.value else Or(())
+    if isinstance(node, _EXPRESSIONS):
+        if cursor.token.word in WHY_NOT or cursor.token.kind == "end":
+            raise cursor.problem(*COMPARISONS)
+        raise SyntaxProblem("This is a value, not a condition", position=start, expected="a comparison as age > 30")
+    return node
+
+
+def _expression(cursor: Cursor, start: int, node: Node) -> Expression:
+    if isinstance(node, _EXPRESSIONS):
+        return node
+    raise SyntaxProblem("A condition cannot be compared or computed with", position=start, expected="a value")
+
+
+def _either(cursor: Cursor) -> Node:
+    return _joined(cursor, "OR", _both, Or)
+
+
+def _both(cursor: Cursor) -> Node:
+    return _joined(cursor, "AND", _negated, And)
+
+
+def _joined(cursor: Cursor, word: str, read: Callable[[Cursor], Node], join: type[And] | type[Or]) -> Node:
+    start = cursor.token.start
+    first = read(cursor)
+    if not cursor.at(word):
+        return first
+    parts = [_predicate(cursor, start, first)]
+    while cursor.take(word):
+        start = cursor.token.start
+        parts.append(_predicate(cursor, start, read(cursor)))
+    return join(tuple(parts))
+
+
+def _negated(cursor: Cursor) -> Node:
+    nots = 0
+    while cursor.take("NOT"):
+        nots += 1
+    start = cursor.token.start
+    if nots > MOST_DEPTH:
+        raise SyntaxProblem(f"Conditions nest more than {MOST_DEPTH} deep", position=start)
+    node = _compared(cursor)
+    for _ in range(nots):
+        node = Not(_predicate(cursor, start, node))
+    return node
+
+
+def _compared(cursor: Cursor) -> Node:
+    start = cursor.token.start
+    node = _sum(cursor)
+    if op := cursor.take(*COMPARISONS):
+        left = _expression(cursor, start, node)
+        node = _against(cursor, left, cast(CompareOp, op))
+    elif cursor.at("IS"):
+        node = _null_test(cursor, _expression(cursor, start, node))
+    elif cursor.at("IN", "LIKE", "BETWEEN") or (
+        cursor.at("NOT") and cursor.following.word in ("IN", "LIKE", "BETWEEN")
+    ):
+        refuse = cursor.take("NOT")
+        test = _tested(cursor, _expression(cursor, start, node))
+        node = Not(test) if refuse else test
+    else:
+        return node
+    if cursor.at(*COMPARISONS, "IS", "IN", "LIKE", "BETWEEN"):
+        raise SyntaxProblem("Comparisons do not chain", position=cursor.token.start, fix="join two of them with AND")
+    return node
+
+
+def _against(cursor: Cursor, left: Expression, op: CompareOp) -> Predicate:
+    start = cursor.token.start
+    if cursor.at("NULL"):
+        raise cursor.refused(Refusal("A comparison with NULL is never true.", "IS NULL, or IS NOT NULL"))
+    return Compare(left, op, _expression(cursor, start, _sum(cursor)))
+
+
+def _null_test(cursor: Cursor, expression: Expression) -> Predicate:
+    cursor.expect("IS")
+    negated = cursor.take("NOT")
+    if cursor.at("TRUE", "FALSE"):
+        raise cursor.refused(Refusal("IS tests for NULL alone.", "smoker = TRUE"))
+    cursor.expect("NULL")
+    return Not(IsNull(expression)) if negated else IsNull(expression)
+
+
+def _tested(cursor: Cursor, expression: Expression) -> Predicate:
+    if cursor.take("BETWEEN"):
+        start = cursor.token.start
+        low = _expression(cursor, start, _sum(cursor))
+        cursor.expect("AND")
+        start = cursor.token.start
+        high = _expression(cursor, start, _sum(cursor))
+        return And((Compare(expression, ">=", low), Compare(expression, "<=", high)))
+    if cursor.take("LIKE"):
+        if cursor.token.kind != "text":
+            raise cursor.problem("a pattern in single quotes, as 'A%'")
+        return Like(expression, cursor.advance().text)
+    cursor.expect("IN")
+    cursor.expect("(")
+    values = [_constant(cursor)]
+    while cursor.take(","):
+        values.append(_constant(cursor))
+    cursor.expect(")")
+    return InList(expression, tuple(values))
+
+
+def _constant(cursor: Cursor) -> Constant:
+    if cursor.at("NULL"):
+        raise cursor.refused(Refusal("NULL equals nothing, not even in a list.", "ward IN ('A', 'B') OR ward IS NULL"))
+    if cursor.at("SELECT"):
+        raise cursor.problem()
+    if cursor.at("-", "+") or cursor.token.kind == "number":
+        return cursor.number("A constant")
+    value = _literal(cursor)
+    if value is None:
+        raise cursor.problem("a constant")
+    return value.value
+
+
+def _sum(cursor: Cursor) -> Node:
+    return _computed(cursor, ("+", "-"), _product)
+
+
+def _product(cursor: Cursor) -> Node:
+    return _computed(cursor, ("*", "//", "%"), _operand)
+
+
+def _computed(cursor: Cursor, operators: Sequence[str], read: Callable[[Cursor], Node]) -> Node:
+    start = cursor.token.start
+    node = read(cursor)
+    while op := cursor.take(*operators):
+        left = _expression(cursor, start, node)
+        place = cursor.token.start
+        node = Arithmetic(left, cast(ArithmeticOp, op), _expression(cursor, place, read(cursor)))
+    return node
+
+
+def _operand(cursor: Cursor) -> Node:
+    minus = False
+    signs = cursor.token.start
+    while sign := cursor.take("-", "+"):
+        minus ^= sign == "-"
+    start = cursor.token.start
+    node = _primary(cursor)
+    if start == signs:
+        return node
+    expression = _expression(cursor, start, node)
+    if not minus:
+        return expression
+    if isinstance(expression, Value) and isinstance(expression.value, (int, Decimal)):
+        return Value(negated(expression.value))
+    return Arithmetic(Value(0), "-", expression)
+
+
+def _primary(cursor: Cursor) -> Node:
+    if cursor.at("("):
+        return _nested(cursor)
+    if cursor.at("NULL"):
+        raise cursor.refused(Refusal("NULL is no value to compute or compare with.", "IS NULL, or IS NOT NULL"))
+    if cursor.token.kind == "number":
+        return Value(cursor.number("A constant"))
+    literal = _literal(cursor)
+    if literal is not None:
+        return literal
+    if cursor.token.kind == "word" and cursor.following.word == "(":
+        return _call(cursor)
+    if cursor.token.kind in ("word", "quoted"):
+        return _column(cursor)
+    raise cursor.problem("an attribute or a value")
+
+
+def _nested(cursor: Cursor) -> Node:
+    cursor.expect("(")
+    if cursor.at("SELECT", "WITH"):
+        raise cursor.problem()
+    cursor.down()
+    node = _either(cursor)
+    cursor.up()
+    return node
+
+
+def _literal(cursor: Cursor) -> Value | None:
+    """The text, truth or date that stands here; None if something else does."""
+    if cursor.token.kind == "text":
+        return Value(cursor.advance().text)
+    if cursor.at("TRUE", "FALSE"):
+        return Value(cursor.advance().word == "TRUE")
+    if cursor.at("DATE", "TIMESTAMP", "DATETIME") and cursor.following.kind == "text":
+        return Value(_moment(cursor))
+    return None
+
+
+def _moment(cursor: Cursor) -> date | datetime:
+    is_day = cursor.advance().word == "DATE"
+    token = cursor.advance()
+    try:
+        if not (_DAY if is_day else _MOMENT).fullmatch(token.text):
+            raise ValueError
+        return date.fromisoformat(token.text) if is_day else datetime.fromisoformat(token.text)
+    except ValueError:
+        expected = "DATE '2024-01-31'" if is_day else "TIMESTAMP '2024-01-31 10:30:00', without a zone"
+        raise SyntaxProblem("This is not a day or a moment", position=token.start, expected=expected) from None
+
+
+def _column(cursor: Cursor) -> Column:
+    first = cursor.token
+    name = cursor.name("an attribute")
+    if not cursor.take("."):
+        return Column(name)
+    cursor.qualifiers.append(first)
+    return Column(cursor.name("an attribute"))
+
+
+def _call(cursor: Cursor) -> Call:
+    word = cursor.token.word
+    if word in OTHER_AGGREGATES or word in AGGREGATES:
+        why = "Counts and sums are made of rows, so no condition on rows can hold one."
+        raise cursor.refused(OTHER_AGGREGATES.get(word) or Refusal(why, "HAVING COUNT(*) > 100, behind GROUP BY"))
+    if word in WHY_NOT:
+        raise cursor.problem()
+    function = cursor.token.text.lower()
+    if function not in FUNCTIONS:
+        near = get_close_matches(function, FUNCTIONS, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise RequestError(
+            f"There is no function {function[:40]!r} (at character {cursor.token.start}).{hint} "
+            f"Known: {', '.join(FUNCTIONS)}.",
+            fix="declare a derived attribute, or compare the attribute itself",
+        )
+    cursor.advance()
+    cursor.expect("(")
+    cursor.down()
+    start = cursor.token.start
+    argument = _expression(cursor, start, _sum(cursor))
+    cursor.up()
+    return Call(function, argument)

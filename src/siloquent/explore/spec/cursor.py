@@ -1,0 +1,134 @@
+"""A place in the tokens: what stands here, what may follow, and what to say when something else does."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from difflib import get_close_matches
+
+from siloquent.errors import RequestError, SyntaxProblem
+from siloquent.explore.spec.forms import MOST_DEPTH
+from siloquent.explore.spec.numbers import check_number
+from siloquent.explore.spec.tokens import Token, tokens
+from siloquent.explore.spec.words import CLAUSES, RESERVED, WHY_NOT, Refusal
+
+
+class Cursor:
+    """Reads one text from left to right and never goes back, so that reading is linear in its length."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = tokens(text)
+        self._place = 0
+        self._depth = 0
+        self.qualifiers: list[Token] = []
+
+    @property
+    def token(self) -> Token:
+        """What stands here."""
+        return self._tokens[self._place]
+
+    @property
+    def following(self) -> Token:
+        """What stands behind it."""
+        return self._tokens[min(self._place + 1, len(self._tokens) - 1)]
+
+    def advance(self) -> Token:
+        """Step over what stands here, and return it."""
+        token = self.token
+        if token.kind != "end":
+            self._place += 1
+        return token
+
+    def at(self, *words: str) -> bool:
+        """Whether one of these words or symbols stands here."""
+        return self.token.word in words and self.token.word != ""
+
+    def take(self, *words: str) -> str:
+        """Step over one of these words or symbols and return it; empty, without a step, if none stands here."""
+        return self.advance().word if self.at(*words) else ""
+
+    def expect(self, *words: str) -> str:
+        """As ``take``, but one of them must stand here."""
+        if not self.at(*words):
+            raise self.problem(*words)
+        return self.advance().word
+
+    def name(self, what: str) -> str:
+        """The name that stands here, quoted or not."""
+        token = self.token
+        if token.word in RESERVED:
+            known = "".join(f" {clause} comes later." for clause in CLAUSES if clause.startswith(token.word))
+            raise SyntaxProblem(
+                f"{token.word} is a word of the language.{known}",
+                position=token.start,
+                expected=f"the name of {what}",
+                fix=f'write "{token.text}" in double quotes to mean a name',
+            )
+        if token.kind not in ("word", "quoted"):
+            raise self.problem(f"the name of {what}")
+        return self.advance().text
+
+    def number(self, what: str) -> Decimal:
+        """The number that stands here, with its sign."""
+        start = self.token.start
+        sign = self.take("-", "+")
+        token = self.token
+        if token.word in ("NAN", "INF", "INFINITY"):
+            raise self.refused(Refusal(f"{what} is a finite number, not {token.text}.", "write it in digits"))
+        if token.kind != "number":
+            raise self.problem("a number")
+        self.advance()
+        try:
+            number = Decimal(f"{sign}{token.text}")
+            check_number(number, what)
+        except (ArithmeticError, RequestError):
+            raise SyntaxProblem(f"{what} is too large or too fine a number", position=start) from None
+        return number
+
+    def down(self) -> None:
+        """Go one parenthesis deeper."""
+        self._depth += 1
+        if self._depth > MOST_DEPTH:
+            raise SyntaxProblem(f"Parentheses nest more than {MOST_DEPTH} deep", position=self.token.start)
+
+    def up(self, closing: str = ")") -> None:
+        """Come back from one parenthesis."""
+        self.expect(closing)
+        self._depth -= 1
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing but one semicolon is left."""
+        return self.token.kind == "end" or (self.at(";") and self.following.kind == "end")
+
+    def finish(self) -> None:
+        """Refuse anything but one semicolon behind the question."""
+        if not self.is_over:
+            raise self.problem("the end")
+
+    def problem(self, *expected: str) -> RequestError:
+        """The error to raise because none of ``expected`` stands here."""
+        token = self.token
+        if token.word in WHY_NOT:
+            return self.refused(WHY_NOT[token.word])
+        words = [word for word in expected if word.isupper()]
+        near = get_close_matches(token.word, words, n=1, cutoff=0.7) if token.kind == "word" else []
+        fix = ""
+        if near:
+            detail, fix = f"Did you mean {near[0]} instead of {token.text!r}?", f"write {near[0]}"
+        elif token.kind == "end":
+            detail = "The text ends too early"
+        elif token.word in [clause.split()[0] for clause in CLAUSES]:
+            detail = f"{token.word} stands in the wrong place: the order is {', '.join(CLAUSES[:-1])}"
+        else:
+            detail = f"{_shown(token)} does not fit here"
+        return SyntaxProblem(detail, position=token.start, expected=" or ".join(expected), fix=fix)
+
+    def refused(self, why: Refusal) -> RequestError:
+        """The error to raise because what stands here is understood, and not answered."""
+        place = f"{_shown(self.token)} at character {self.token.start}"
+        return RequestError(f"{why.reason.removesuffix('.')} ({place}).", fix=why.fix)
+
+
+def _shown(token: Token) -> str:
+    text = token.text if len(token.text) <= 40 else f"{token.text[:40]}.."
+    return "the end" if token.kind == "end" else repr(text)

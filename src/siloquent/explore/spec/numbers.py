@@ -1,0 +1,67 @@
+"""Numbers as people write them, kept exactly: no float ever stands between a question and its meaning."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+
+from siloquent.errors import RequestError
+
+MOST_DIGITS = 60
+_LONGEST_TEXT = 3 * MOST_DIGITS
+
+
+def decimal_of(value: object, what: str) -> Decimal:
+    """``value`` as a decimal: an int, a Decimal, text, or a float taken as Python prints it (0.1 is one tenth).
+
+    Raises:
+        RequestError: it is no finite number, or has more than 60 digits before or after the point.
+    """
+    try:
+        text = str(value).strip()
+        if isinstance(value, bool) or len(text) > _LONGEST_TEXT or "_" in text:
+            raise ValueError
+        number = Decimal(text)
+    except (ValueError, InvalidOperation):
+        raise RequestError(f"{what} is a number as 200, 0.5 or 1e-6.") from None
+    check_number(number, what)
+    return number
+
+
+def check_number(number: Decimal | int, what: str) -> None:
+    """Refuse what is not finite, and what is so large or fine that exact arithmetic with it would never end."""
+    if isinstance(number, int):
+        fits = abs(number) < 10**MOST_DIGITS
+    elif not number.is_finite():
+        raise RequestError(f"{what} is a finite number, not {number}.")
+    else:
+        # The tuple is cheap whatever the exponent: 1e999999999 must never be written out.
+        exponent = int(number.as_tuple().exponent)
+        fits = -MOST_DIGITS <= exponent < MOST_DIGITS and number.adjusted() < MOST_DIGITS
+    if not fits:
+        raise RequestError(f"{what} has more than {MOST_DIGITS} digits before or after the point.")
+
+
+def number_text(number: Decimal | int) -> str:
+    """The shortest decimal text of ``number``, without exponent: equal numbers have equal texts.
+
+    >>> number_text(Decimal("2.50")), number_text(Decimal("1E+3"))
+    ('2.5', '1000')
+    """
+    text = format(number, "f") if isinstance(number, Decimal) else str(number)
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def share_text(share: Fraction) -> str:
+    """A number in (0, 1) as decimal text where it has one of at most 60 places, else as ``a/b``.
+
+    >>> share_text(Fraction(1999, 2000)), share_text(Fraction(2, 3))
+    ('0.9995', '2/3')
+    """
+    for places in range(1, MOST_DIGITS + 1):
+        if 10**places % share.denominator == 0:
+            digits = share.numerator * 10**places // share.denominator
+            return f"0.{digits:0{places}d}"
+    return f"{share.numerator}/{share.denominator}"

@@ -1,0 +1,90 @@
+"""From text to a ``Query``: the door for SQL and BIN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from siloquent.errors import SyntaxProblem
+from siloquent.explore.spec.bin import read_bin
+from siloquent.explore.spec.conditions import read_expression, read_predicate
+from siloquent.explore.spec.cursor import Cursor
+from siloquent.explore.spec.forms import MOST_DEPTH, attribute_of, tidy
+from siloquent.explore.spec.predicate import Expression, Predicate
+from siloquent.explore.spec.query import Query
+from siloquent.explore.spec.sql import read_select
+
+_Read = TypeVar("_Read")
+
+
+def parse(text: str) -> Query:
+    """The question that ``text`` asks, in SQL or BIN.
+
+    Raises:
+        SyntaxProblem: it cannot be read; ``position`` and ``expected`` say where and why.
+        RequestError: it can be read and has no answer here; ``fix`` says what to ask instead.
+
+    >>> parse("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200").kind
+    'wcq'
+    """
+    return _whole(text, _question)
+
+
+def parse_sql(text: str) -> Query:
+    """As ``parse``, for SQL alone."""
+    return _whole(text, lambda cursor: read_select(cursor, explain=_explains(cursor)))
+
+
+def parse_bin(text: str) -> Query:
+    """As ``parse``, for BIN alone."""
+    return _whole(text, lambda cursor: read_bin(cursor, explain=_explains(cursor)))
+
+
+def parse_predicate(text: str) -> Predicate:
+    """A condition by itself, as behind WHERE.
+
+    >>> parse_predicate("30 < age")
+    Compare(left=Column(name='age'), op='>', right=Value(value=30))
+    """
+    return tidy(_whole(text, lambda cursor: _unqualified(cursor, read_predicate)))
+
+
+def parse_expression(text: str) -> Expression:
+    """An expression by itself, as behind GROUP BY."""
+    expression = _whole(text, lambda cursor: _unqualified(cursor, read_expression))
+    attribute_of(expression)
+    return expression
+
+
+def _question(cursor: Cursor) -> Query:
+    explain = _explains(cursor)
+    if cursor.at("SELECT"):
+        return read_select(cursor, explain=explain)
+    if cursor.at("BIN"):
+        return read_bin(cursor, explain=explain)
+    raise cursor.problem("SELECT", "BIN", *(() if explain else ("EXPLAIN PRIVACY",)))
+
+
+def _explains(cursor: Cursor) -> bool:
+    if not cursor.take("EXPLAIN"):
+        return False
+    cursor.expect("PRIVACY")
+    return True
+
+
+def _unqualified(cursor: Cursor, read: Callable[[Cursor], _Read]) -> _Read:
+    found = read(cursor)
+    if cursor.qualifiers:
+        raise SyntaxProblem("Leave the table's name out here", position=cursor.qualifiers[0].start)
+    return found
+
+
+def _whole(text: str, read: Callable[[Cursor], _Read]) -> _Read:
+    try:
+        cursor = Cursor(text)
+        found = read(cursor)
+        cursor.finish()
+    except RecursionError:
+        # Only a caller that is itself hundreds of frames deep leaves too few for 64 parentheses.
+        raise SyntaxProblem(f"The text nests too deep to be read here (at most {MOST_DEPTH})") from None
+    return found

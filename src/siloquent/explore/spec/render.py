@@ -1,0 +1,260 @@
+"""From a ``Query`` back to text: ``parse(render(query)) == query``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import date, datetime
+from decimal import Decimal
+from functools import singledispatch
+
+from siloquent.explore.spec.numbers import number_text, share_text
+from siloquent.explore.spec.predicate import (
+    And,
+    Arithmetic,
+    Call,
+    Column,
+    Compare,
+    Constant,
+    Expression,
+    InList,
+    IsNull,
+    Like,
+    Not,
+    Or,
+    Predicate,
+    Value,
+)
+from siloquent.explore.spec.query import (
+    Accuracy,
+    Aggregate,
+    Cube,
+    GroupBy,
+    Predicates,
+    Promise,
+    Query,
+    Ranges,
+    Sum,
+    Workload,
+)
+from siloquent.explore.spec.sql import EVERY_ROW
+from siloquent.explore.spec.words import RESERVED
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SUMS, _PRODUCTS = ("+", "-"), ("*", "//", "%")
+
+
+def render(query: Query) -> str:
+    """The question as text: SQL where its workload is GROUP BY or every row, else BIN.
+
+    >>> from siloquent.explore.spec import count
+    >>> render(count("visits").by("ward").within(rows=200).query())
+    'SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200 CONFIDENCE 0.9995'
+    """
+    plain = isinstance(query.workload, GroupBy) or (query.workload == EVERY_ROW and query.shows_values)
+    clauses = [
+        "EXPLAIN PRIVACY" if query.explain else "",
+        _select(query) if plain else _bin(query),
+        _choice(query),
+        _promise(query.promise),
+        "" if query.reuse == "any" else f"REUSE {query.reuse.upper()}",
+        "PREFER OPTIMISTIC" if query.optimistic else "",
+    ]
+    return " ".join(clause for clause in clauses if clause)
+
+
+def render_aggregate(aggregate: Aggregate) -> str:
+    """``COUNT(*)`` or ``SUM(cost)``."""
+    return f"SUM({render_name(aggregate.attribute)})" if isinstance(aggregate, Sum) else "COUNT(*)"
+
+
+def render_predicate(predicate: Predicate) -> str:
+    """A condition as it stands behind WHERE."""
+    return _predicate(predicate)
+
+
+def render_expression(expression: Expression) -> str:
+    """An expression as it stands behind GROUP BY."""
+    return _expression(expression)
+
+
+def render_name(name: str) -> str:
+    """A name, in double quotes where it needs them."""
+    if _PLAIN_NAME.fullmatch(name) and name.upper() not in RESERVED:
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def render_constant(constant: Constant) -> str:
+    """A constant as the language writes it."""
+    if constant is None or isinstance(constant, bool):
+        return {None: "NULL", True: "TRUE", False: "FALSE"}[constant]
+    if isinstance(constant, (int, Decimal)):
+        return number_text(constant)
+    if isinstance(constant, datetime):
+        return f"TIMESTAMP '{constant.isoformat(sep=' ')}'"
+    if isinstance(constant, date):
+        return f"DATE '{constant.isoformat()}'"
+    return "'" + constant.replace("'", "''") + "'"
+
+
+def _select(query: Query) -> str:
+    keys = query.workload.keys if isinstance(query.workload, GroupBy) else ()
+    names = [render_expression(key) for key in keys]
+    items = [*names, _named_aggregate(query)] if query.shows_values else names
+    where = f" WHERE {render_predicate(query.where)}" if query.where else ""
+    groups = f" GROUP BY {', '.join(names)}" if names else ""
+    return f"SELECT {', '.join(items)} FROM {render_name(query.table)}{where}{groups}"
+
+
+def _bin(query: Query) -> str:
+    where = f" AND {_inside(query.where, Or)}" if query.where else ""
+    asked = f"BIN {render_name(query.table)} ON {_named_aggregate(query)}"
+    return f"{asked} WHERE W = {_workload(query.workload)}{where}"
+
+
+def _named_aggregate(query: Query) -> str:
+    alias = f" AS {render_name(query.alias)}" if query.alias else ""
+    return f"{render_aggregate(query.aggregate)}{alias}"
+
+
+def _choice(query: Query) -> str:
+    aggregate = render_aggregate(query.aggregate)
+    if query.having:
+        return f"HAVING {aggregate} {query.having.op} {number_text(query.having.threshold)}"
+    if query.top:
+        return f"ORDER BY {aggregate} {'DESC' if query.top.largest else 'ASC'} LIMIT {query.top.k}"
+    return ""
+
+
+def _promise(promise: Promise) -> str:
+    if isinstance(promise, Accuracy):
+        asked = f"ERROR {number_text(promise.error)}{' PERCENT' if promise.percent else ''}"
+    else:
+        delta = "" if promise.delta is None else f" DELTA {number_text(promise.delta)}"
+        asked = f"BUDGET {number_text(promise.amount)} {promise.currency.upper()}{delta}"
+    return f"{asked} CONFIDENCE {share_text(1 - promise.beta)}{' JOINT' if promise.joint else ''}"
+
+
+def _list(texts: Iterable[str]) -> str:
+    return ", ".join(texts)
+
+
+@singledispatch
+def _workload(workload: Workload) -> str:
+    raise TypeError(f"{type(workload).__name__} is no workload of BIN.")
+
+
+@_workload.register
+def _(workload: Predicates) -> str:
+    return f"{{{_list(map(render_predicate, workload.parts))}}}"
+
+
+@_workload.register
+def _(workload: Ranges) -> str:
+    bounds = _list(map(number_text, (workload.lo, workload.hi, workload.width)))
+    return f"{workload.shape.upper()}({render_name(workload.attribute)}, {bounds})"
+
+
+@_workload.register
+def _(workload: Cube) -> str:
+    return f"CUBE({_list(map(render_name, workload.attributes))})"
+
+
+@singledispatch
+def _predicate(predicate: Predicate) -> str:
+    raise TypeError(f"{type(predicate).__name__} is no condition.")
+
+
+@_predicate.register
+def _(predicate: Compare) -> str:
+    return f"{_expression(predicate.left)} {predicate.op} {_expression(predicate.right)}"
+
+
+@_predicate.register
+def _(predicate: InList) -> str:
+    return _in(predicate, "IN")
+
+
+@_predicate.register
+def _(predicate: Like) -> str:
+    return _like(predicate, "LIKE")
+
+
+@_predicate.register
+def _(predicate: IsNull) -> str:
+    return f"{_expression(predicate.expression)} IS NULL"
+
+
+@_predicate.register
+def _(predicate: Not) -> str:
+    part = predicate.part
+    if isinstance(part, InList):
+        return _in(part, "NOT IN")
+    if isinstance(part, Like):
+        return _like(part, "NOT LIKE")
+    if isinstance(part, IsNull):
+        return f"{_expression(part.expression)} IS NOT NULL"
+    return f"NOT {_inside(part, And, Or)}"
+
+
+@_predicate.register
+def _(predicate: And) -> str:
+    return " AND ".join(_inside(part, And, Or) for part in predicate.parts) or "TRUE"
+
+
+@_predicate.register
+def _(predicate: Or) -> str:
+    return " OR ".join(_inside(part, Or) for part in predicate.parts) or "FALSE"
+
+
+def _inside(predicate: Predicate, *looser: type[And] | type[Or]) -> str:
+    """``predicate`` as a part of another one: in parentheses if it is one of the ``looser`` joins of several parts."""
+    text = _predicate(predicate)
+    return (
+        f"({text})" if isinstance(predicate, (And, Or)) and isinstance(predicate, looser) and predicate.parts else text
+    )
+
+
+def _in(predicate: InList, word: str) -> str:
+    return f"{_expression(predicate.expression)} {word} ({_list(map(render_constant, predicate.values))})"
+
+
+def _like(predicate: Like, word: str) -> str:
+    return f"{_expression(predicate.expression)} {word} {render_constant(predicate.pattern)}"
+
+
+@singledispatch
+def _expression(expression: Expression) -> str:
+    raise TypeError(f"{type(expression).__name__} is no expression.")
+
+
+@_expression.register
+def _(expression: Column) -> str:
+    return render_name(expression.name)
+
+
+@_expression.register
+def _(expression: Value) -> str:
+    return render_constant(expression.value)
+
+
+@_expression.register
+def _(expression: Call) -> str:
+    return f"{expression.function}({_expression(expression.argument)})"
+
+
+@_expression.register
+def _(expression: Arithmetic) -> str:
+    is_product = expression.op in _PRODUCTS
+    left = _operand(expression.left, _SUMS if is_product else ())
+    # On the right the same precedence needs parentheses too: a - (b - c).
+    right = _operand(expression.right, (*_SUMS, *_PRODUCTS) if is_product else _SUMS)
+    return f"{left} {expression.op} {right}"
+
+
+def _operand(expression: Expression, looser: tuple[str, ...]) -> str:
+    text = _expression(expression)
+    # A sign gets its own parentheses: "5 - -3" would begin a comment once the space is lost.
+    is_loose = text.startswith("-") or (isinstance(expression, Arithmetic) and expression.op in looser)
+    return f"({text})" if is_loose else text

@@ -1,0 +1,92 @@
+"""Text to tokens in one linear pass. What is too long, unreadable or never closed ends here, before any grammar."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+from siloquent.errors import SyntaxProblem
+
+MOST_BYTES = 64 * 1024
+
+_SHAPES = re.compile(
+    r"""
+      (?P<space>   \s+ | --[^\n]* | /\*(?:[^*]|\*(?!/))*\*/ )
+    | (?P<text>    '[^']*(?:''[^']*)*' )
+    | (?P<quoted>  "[^"]*(?:""[^"]*)*" )
+    | (?P<number>  (?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)? )
+    | (?P<word>    [^\W\d]\w* )
+    | (?P<symbol>  //|/(?!\*)|<=|>=|<>|!=|==|::|\|\||[-(){},;.+*%=<>?$@:\[\]!&|^~\#] )
+    """,
+    re.VERBOSE,
+)
+_NEVER_CLOSED = {"'": "text in single quotes", '"': "name in double quotes", "/": "comment"}
+_SAME = {"<>": "!=", "==": "="}
+
+
+class Token(NamedTuple):
+    """One word, name, number, text or symbol; ``start`` is its offset.
+
+    ``word``: what the grammar compares: the upper-case word or the symbol, empty for quoted names, numbers and texts.
+    """
+
+    kind: Literal["word", "quoted", "number", "text", "symbol", "end"]
+    text: str
+    word: str
+    start: int
+
+
+def tokens(text: str) -> list[Token]:
+    """The tokens of ``text``, comments left out, with one of kind ``end`` behind them.
+
+    Raises:
+        SyntaxProblem: too long, not Unicode text, a character that no token has, or quotes that are never closed.
+    """
+    _check_text(text)
+    found: list[Token] = []
+    place = 0
+    while place < len(text):
+        match = _SHAPES.match(text, place)
+        if match is None or match.lastgroup is None:
+            raise _unreadable(text, place)
+        if match.lastgroup != "space":
+            found.append(_token(match.lastgroup, match.group(), place))
+        place = match.end()
+        if match.lastgroup == "number" and place < len(text) and (text[place].isalnum() or text[place] == "_"):
+            raise SyntaxProblem(
+                "A number is followed by letters", position=place, expected="digits, a point, or e with an exponent"
+            )
+    found.append(Token("end", "", "", len(text)))
+    return found
+
+
+def _check_text(text: str) -> None:
+    try:
+        # More characters than bytes allowed cannot fit: no need to encode them first.
+        size = len(text) if len(text) > MOST_BYTES else len(text.encode())
+    except UnicodeEncodeError as wrong:
+        raise SyntaxProblem("The text holds half a character (a lone surrogate)", position=wrong.start) from None
+    if size > MOST_BYTES:
+        raise SyntaxProblem(f"A question has at most {MOST_BYTES:,} bytes", position=MOST_BYTES)
+    if "\0" in text:
+        raise SyntaxProblem("The text holds a NUL character", position=text.index("\0"))
+
+
+def _token(shape: str, found: str, start: int) -> Token:
+    if shape == "word":
+        # Only ASCII words are words of the language: "ſelect".upper() is "SELECT" in Unicode.
+        return Token("word", found, found.upper() if found.isascii() else "", start)
+    if shape == "symbol":
+        return Token("symbol", found, _SAME.get(found, found), start)
+    if shape == "text":
+        return Token("text", found[1:-1].replace("''", "'"), "", start)
+    if shape == "quoted":
+        return Token("quoted", found[1:-1].replace('""', '"'), "", start)
+    return Token("number", found, "", start)
+
+
+def _unreadable(text: str, place: int) -> SyntaxProblem:
+    sign = text[place]
+    if sign in _NEVER_CLOSED:
+        return SyntaxProblem(f"A {_NEVER_CLOSED[sign]} is never closed", position=place, expected="its end")
+    return SyntaxProblem(f"The character {sign!r} (U+{ord(sign):04X}) means nothing here", position=place)

@@ -1,0 +1,125 @@
+"""The words of the language, and for words of SQL that it does not have: why not, and what to ask instead."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+_RESERVED = "SELECT FROM WHERE GROUP HAVING ORDER LIMIT AND OR NOT IN LIKE BETWEEN IS NULL TRUE FALSE AS ERROR BUDGET"
+RESERVED = frozenset(_RESERVED.split())
+"""Words that are names only in double quotes; all others are told from names by their place."""
+
+CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "ERROR", "BUDGET")
+TAIL = ("ERROR", "BUDGET", "CONFIDENCE", "FOR", "REUSE", "PREFER")
+COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
+
+
+class Refusal(NamedTuple):
+    """Why a question cannot be asked so, and what to ask instead."""
+
+    reason: str
+    fix: str
+
+
+_ROWS = Refusal(
+    "Rows are never shown, only counts and sums of them.",
+    "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200",
+)
+_READS = Refusal("Questions only read.", "begin with SELECT, BIN or EXPLAIN PRIVACY")
+_JOIN = Refusal("A question has one table; joins are not in this version.", "ask one table at a time")
+_NESTED = Refusal(
+    "A question holds no other question (subquery, WITH).", "write the condition with AND, OR and NOT over attributes"
+)
+_SETS = Refusal("One question at a time: there is no UNION, INTERSECT or EXCEPT.", "ask both questions")
+_WINDOW = Refusal("Window functions show single rows.", "ask a COUNT(*) or a SUM for each group")
+_LIMIT = Refusal("Groups come in declared order, all of them.", "ORDER BY COUNT(*) DESC LIMIT 3, for the largest ones")
+_PARAMETER = Refusal("Parameters have no place here.", "write the value itself: age > 30")
+_CASE = Refusal(
+    "CASE is not a part of the language.",
+    "write one predicate for each case: BIN visits ON COUNT(*) WHERE W = {age < 18, age >= 18} ERROR 200",
+)
+_CAST = Refusal("Attributes have their declared type; nothing is cast.", "write the constant in the attribute's type")
+_SETTINGS = Refusal(
+    "Only plain GROUP BY is a part of it.", "BIN visits ON COUNT(*) WHERE W = CUBE(ward, sex) ERROR 200"
+)
+_CONDITION = Refusal(
+    "This test is not a part of the language.", "use =, <, BETWEEN, IN, LIKE, IS NULL with AND, OR, NOT"
+)
+_SAMPLE = Refusal("Answers are about all rows, never about a sample of them.", "leave the sample out")
+
+_STATEMENTS = """INSERT UPDATE DELETE MERGE CREATE DROP ALTER TRUNCATE ATTACH DETACH COPY EXPORT IMPORT INSTALL LOAD
+    PRAGMA SET CALL EXECUTE PREPARE VACUUM GRANT REVOKE BEGIN COMMIT ROLLBACK USE SHOW DESCRIBE SUMMARIZE VALUES"""
+
+WHY_NOT: dict[str, Refusal] = {
+    "*": _ROWS,
+    "/": Refusal("Division gives numbers off every declared grid.", "divide whole with //, or compare age > 2 * 30"),
+    "||": Refusal("Texts are not joined.", "compare each attribute on its own, with AND"),
+    "::": _CAST,
+    "CAST": _CAST,
+    "TRY_CAST": _CAST,
+    "CASE": _CASE,
+    "WHEN": _CASE,
+    "SELECT": _NESTED,
+    "EXISTS": _NESTED,
+    "WITH": _NESTED,
+    "ANY": _NESTED,
+    "SOME": _NESTED,
+    **dict.fromkeys(("UNION", "INTERSECT", "EXCEPT", "MINUS"), _SETS),
+    **dict.fromkeys(
+        ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "ASOF", "POSITIONAL", "LATERAL"), _JOIN
+    ),
+    **dict.fromkeys(("OVER", "WINDOW", "QUALIFY", "PARTITION"), _WINDOW),
+    **dict.fromkeys(("OFFSET", "FETCH", "LIMIT"), _LIMIT),
+    **dict.fromkeys(("TABLESAMPLE", "USING", "SAMPLE"), _SAMPLE),
+    **dict.fromkeys(("?", "$", "@", ":"), _PARAMETER),
+    **dict.fromkeys(("ROLLUP", "GROUPING", "SETS"), _SETTINGS),
+    **dict.fromkeys(("ILIKE", "SIMILAR", "GLOB", "REGEXP", "RLIKE", "MATCH", "~", "ESCAPE"), _CONDITION),
+    **dict.fromkeys(
+        ("ISNULL", "NOTNULL", "UNKNOWN"), Refusal("Tests for NULL are IS NULL and IS NOT NULL.", "IS NULL")
+    ),
+    **dict.fromkeys(_STATEMENTS.split(), _READS),
+    "DISTINCT": Refusal(
+        "DISTINCT has no error bound here; groups are distinct already, and empty ones appear too.",
+        "SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 100 ERROR 50",
+    ),
+    "FILTER": Refusal("FILTER is not a part of it.", "BIN visits ON COUNT(*) WHERE W = {age > 30} ERROR 200"),
+    "RELATIVE": Refusal(
+        "An error relative to the true count would show that count.", "ERROR 200, or ERROR 2 PERCENT of size_hint"
+    ),
+    "NULLS": Refusal("Counts and sums are never NULL.", "leave NULLS FIRST or LAST out"),
+    "KEYS": Refusal("Groups over undeclared values are not in this version.", "declare the attribute's values"),
+    "INTERVAL": Refusal("INTERVAL is not a part of the language.", "write the date: day >= DATE '2024-01-31'"),
+    ";": Refusal("One question at a time.", "ask them one after the other"),
+}
+"""Looked up when the word stands where nothing of the language fits; as a column's name it may stand anywhere."""
+
+_BOUNDS = Refusal(
+    "MIN and MAX show single people's values.",
+    "BIN visits ON COUNT(*) WHERE W = PREFIX(cost, 0, 5000, 50) ERROR 200, and read off where 99 percent is reached",
+)
+_AVERAGE = Refusal("AVG is not in this version.", "ask SUM(cost) and COUNT(*), each with its ERROR, and divide")
+_SPREAD = Refusal(
+    "VAR and STDDEV are not in this version.",
+    "BIN visits ON COUNT(*) WHERE W = HISTOGRAM(cost, 0, 5000, 50) ERROR 200, and compute them from the bins",
+)
+_QUANTILE = Refusal(
+    "Quantiles are not in this version.",
+    "BIN visits ON COUNT(*) WHERE W = PREFIX(cost, 0, 5000, 50) ERROR 200, and read them off",
+)
+
+OTHER_AGGREGATES: dict[str, Refusal] = {
+    **dict.fromkeys(("MIN", "MAX", "ARG_MIN", "ARG_MAX"), _BOUNDS),
+    **dict.fromkeys(("AVG", "MEAN"), _AVERAGE),
+    **dict.fromkeys(
+        ("VAR", "VARIANCE", "VAR_POP", "VAR_SAMP", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "CORR", "COVAR_POP"), _SPREAD
+    ),
+    **dict.fromkeys(
+        ("MEDIAN", "QUANTILE", "QUANTILE_CONT", "QUANTILE_DISC", "PERCENTILE_CONT", "PERCENTILE_DISC", "MODE"),
+        _QUANTILE,
+    ),
+    **dict.fromkeys(("FIRST", "LAST", "ANY_VALUE", "ARRAY_AGG", "LIST", "STRING_AGG", "GROUP_CONCAT"), _ROWS),
+    **dict.fromkeys(("ROW_NUMBER", "RANK", "DENSE_RANK", "NTILE", "LAG", "LEAD"), _WINDOW),
+    "APPROX_COUNT_DISTINCT": WHY_NOT["DISTINCT"],
+}
+"""Functions of SQL over many rows that may not, or may not yet, be asked for."""
+
+AGGREGATES = ("COUNT", "SUM")
