@@ -76,7 +76,7 @@ def _add_compiled(noisy: NDArray[np.int64], kind: Kind, law: MagnitudeLaw | Gaus
 
     feed, packed, done = Feed(source), _packed(kind, law), 0
     while done < noisy.size:
-        if feed.place[2] == kernels.BEYOND:
+        if feed.place[1] == kernels.BEYOND:
             value = int(noisy[done])
             noisy[done] = _clipped(value + feed.in_python(lambda bits: one_draw(kind, law, bits)))
             done += 1
