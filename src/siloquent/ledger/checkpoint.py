@@ -1,0 +1,44 @@
+"""What to keep elsewhere: a cut tail and a restored backup show only against a copy the ledger's host cannot change."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from siloquent.errors import LedgerError, RequestError
+from siloquent.privacy.accountants import Cost
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The head of ledger ``ledger`` at one moment, and what each account had spent by then."""
+
+    ledger: str
+    seq: int
+    hash: str
+    spent: dict[str, Cost]
+
+    def to_json(self) -> str:
+        """One line of JSON with sorted keys."""
+        spent = {name: [cost.amount, cost.delta] for name, cost in self.spent.items()}
+        facts = {"format": FORMAT, "ledger": self.ledger, "seq": self.seq, "hash": self.hash, "spent": spent}
+        return json.dumps(facts, sort_keys=True, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Checkpoint:
+        """The checkpoint that ``text`` was written from.
+
+        Raises:
+            LedgerError: Not a checkpoint, or of another format.
+        """
+        fix = "siloquent ledger checkpoint -o FILE writes a new one"
+        try:
+            facts = json.loads(text)
+            if facts["format"] != FORMAT:
+                raise LedgerError(f"This checkpoint has format {facts['format']!r}, not {FORMAT}.", fix=fix)
+            spent = {str(name): Cost(amount, delta) for name, (amount, delta) in facts["spent"].items()}
+            return cls(str(facts["ledger"]), int(facts["seq"]), str(facts["hash"]), spent)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, RequestError) as broken:
+            raise LedgerError("This text is not a ledger checkpoint.", fix=fix) from broken

@@ -1,0 +1,127 @@
+"""A ledger in a database: transactions, one connection a thread, and database failures in plain words."""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from siloquent.errors import LedgerError
+from siloquent.ledger.books import Books
+from siloquent.ledger.head import HeadFile
+from siloquent.ledger.keeper import CrashPoints, Keeper
+from siloquent.ledger.sql import FORMAT, LEDGER, SqlBooks
+
+
+class DatabaseLedger(Keeper):
+    """What SQLite and PostgreSQL ledgers share; a subclass makes the engine, and says how transactions begin."""
+
+    def __init__(self, engine: Engine, *, head: Path | None, crash_points: CrashPoints | None = None) -> None:
+        self._engine, self._crash_points = engine, crash_points
+        self._head = None if head is None else HeadFile(head)
+        self._threads, self._pid = threading.local(), os.getpid()
+        self._id = ""
+        with self._plain_words(), self._connected().begin():
+            self._id = self._recognised()
+        with self._read() as books:
+            if self._head is not None:
+                self._head.check(books)
+                self._head.note(books.head())
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    def _turn(self) -> AbstractContextManager[None]:
+        """Wait for one's turn to write, where the database itself would only poll."""
+        return nullcontext()
+
+    @abstractmethod
+    def _begin_write(self, connection: Connection) -> None:
+        """Make this transaction the only one that writes."""
+
+    @abstractmethod
+    def _begin_snapshot(self, connection: Connection) -> None:
+        """Make what this transaction reads stand still."""
+
+    @abstractmethod
+    def _explain(self, failed: DBAPIError) -> LedgerError:
+        """The database's failure in words that a person can act on."""
+
+    def _recognised(self) -> str:
+        row = self._connected().execute(sa.select(LEDGER)).first()
+        if row is None or row.format != FORMAT:
+            raise LedgerError(
+                f"The ledger has format {row.format if row else 'none'}; this version reads {FORMAT}.",
+                fix="pip install --upgrade siloquent",
+            )
+        return str(row.id)
+
+    def _connected(self) -> Connection:
+        """This thread's connection; a forked process makes its own and leaves its parent's alone."""
+        if self._pid != os.getpid():
+            self._engine.dispose(close=False)
+            self._threads, self._pid = threading.local(), os.getpid()
+        connection: Connection | None = getattr(self._threads, "connection", None)
+        if connection is None or connection.closed or connection.invalidated:
+            connection = self._engine.connect()
+            self._threads.connection = connection
+        return connection
+
+    @contextmanager
+    def _plain_words(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as failed:
+            raise self._explain(failed) from None
+        except SQLAlchemyError:
+            raise LedgerError("The ledger's database does not answer.", fix="siloquent doctor") from None
+
+    @contextmanager
+    def _write(self, point: str) -> Iterator[Books]:
+        with self._plain_words(), self._turn():
+            connection = self._connected()
+            with connection.begin():
+                self._begin_write(connection)
+                books = SqlBooks(connection, self._id)
+                if self._head is not None:
+                    self._head.check(books)
+                yield books
+                newest = books.head()
+                self._at(f"before-{point}-commit")
+        self._at(f"after-{point}-commit")
+        if self._head is not None:
+            self._head.note(newest)
+
+    def _at(self, point: str) -> None:
+        if self._crash_points is not None:
+            self._crash_points(point)
+
+    @contextmanager
+    def _read(self) -> Iterator[Books]:
+        with self._plain_words():
+            connection = self._connected()
+            with connection.begin():
+                yield SqlBooks(connection, self._id)
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[Books]:
+        with self._plain_words():
+            connection = self._connected()
+            with connection.begin():
+                self._begin_snapshot(connection)
+                yield SqlBooks(connection, self._id)
+
+    def close(self) -> None:
+        connection = getattr(self._threads, "connection", None)
+        if connection is not None and self._pid == os.getpid():
+            connection.close()
+        self._threads = threading.local()
+        self._engine.dispose(close=self._pid == os.getpid())

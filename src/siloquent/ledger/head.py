@@ -1,0 +1,103 @@
+"""The head file: a note beside the database of how far the chain was, so that a restored backup is noticed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from siloquent.errors import LedgerError, LedgerRolledBack
+from siloquent.ledger.base import Head
+from siloquent.ledger.books import Books
+
+_LINE = re.compile(r"([0-9]{1,18}) ([0-9a-f]{64})\n")
+
+
+@contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """Hold the lock file ``lock`` alone on this machine; the kernel lets go of it when the process dies."""
+    handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+class HeadFile:
+    """``SEQ HASH`` in one line, replaced whole after each commit and never moved backwards.
+
+    The database may be ahead of it (a process died between commit and note). A missing file is written anew: whoever
+    can delete it is caught by a checkpoint kept elsewhere, not by this file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = path.with_name(f"{path.name}.lock")
+
+    def read(self) -> Head | None:
+        """What the file says, or None if there is none.
+
+        Raises:
+            LedgerError: it is not a head file.
+        """
+        try:
+            found = _LINE.fullmatch(self.path.read_text(encoding="ascii"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError):
+            found = None
+        if found is None:
+            raise LedgerError(
+                f"{self.path.name} is not a ledger's head file.",
+                fix="restore it from where it was kept, then: siloquent ledger verify",
+            )
+        return Head(int(found[1]), found[2])
+
+    def check(self, books: Books) -> None:
+        """Refuse books that are older than the note, or of another history.
+
+        Raises:
+            LedgerRolledBack: the note's entry is not in the books.
+        """
+        noted = self.read()
+        if noted is None or noted.seq == 0:
+            return
+        entry = books.entry(noted.seq)
+        if entry is None or entry.hash != noted.hash:
+            raise LedgerRolledBack(
+                f"The ledger has no entry {noted.seq} with the hash that {self.path.name} notes: "
+                "an older copy was put in its place, and what was spent since is missing.",
+                fix="put the newest copy back; if it is lost, the owner opens a new epoch only for new people",
+            )
+
+    def note(self, head: Head) -> None:
+        """Write ``head`` unless a later one is there.
+
+        Raises:
+            LedgerError: the folder cannot be written.
+        """
+        try:
+            with alone(self._lock):
+                noted = self.read()
+                if noted is None or noted.seq < head.seq:
+                    self._replace(f"{head.seq} {head.hash}\n")
+        except OSError as failed:
+            raise LedgerError(
+                f"{self.path.name} cannot be written: {failed.strerror}. The charge itself is kept.",
+                fix="make room or mend the folder's permissions, then repeat with the same key",
+                spent="what was reserved; a repeat with the same key costs no more",
+            ) from None
+
+    def _replace(self, text: str) -> None:
+        # Not synced: after a power cut the note may be an older one, never half of one, and the database is ahead.
+        building = self.path.with_name(f"{self.path.name}.new")
+        handle = os.open(building, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(handle, text.encode("ascii"))
+        finally:
+            os.close(handle)
+        os.replace(building, self.path)

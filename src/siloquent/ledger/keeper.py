@@ -1,0 +1,281 @@
+"""Reserve, settle and the owner's acts: one walk for every kind of ledger, over whatever keeps its books."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+from siloquent.errors import BudgetExceeded, KeyReused, LedgerError, NotAllowed
+from siloquent.ledger import rules
+from siloquent.ledger.base import Account, Entry, Head, Permit, Stored
+from siloquent.ledger.books import AnswerRow, Books, EntryRow, PermitRow
+from siloquent.ledger.chain import canonical, entry_of, now, seal
+from siloquent.ledger.checkpoint import Checkpoint
+from siloquent.ledger.recall import (
+    facts_of,
+    id_of_permit,
+    line_of,
+    permit_of,
+    recall,
+    recognise,
+    require_unsettled,
+    seq_of_permit,
+    stored_from,
+)
+from siloquent.ledger.verify import Verdict, verify
+from siloquent.privacy.accountants import AccountantName, Cost
+from siloquent.privacy.events import Event
+
+CrashPoints = Callable[[str], None]
+"""Called with the name of a point in the walk, where tests pull the plug: before-reserve-commit and the like."""
+
+
+class Keeper(ABC):
+    """A ledger over some books; a subclass says how a transaction begins, is kept and is dropped."""
+
+    @property
+    @abstractmethod
+    def id(self) -> str:
+        """The ledger's random name."""
+
+    @abstractmethod
+    def _write(self, point: str) -> AbstractContextManager[Books]:
+        """A transaction that is durable when the block ends well, and leaves nothing when it does not.
+
+        ``point`` names its two crash points, ``before-POINT-commit`` and ``after-POINT-commit``.
+        """
+
+    @abstractmethod
+    def _read(self) -> AbstractContextManager[Books]:
+        """Books to read from for a moment."""
+
+    @abstractmethod
+    def _snapshot(self) -> AbstractContextManager[Books]:
+        """Books that stand still for as long as the block runs, while others go on charging."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of files and connections."""
+
+    # The owner's acts
+
+    def open_account(
+        self,
+        name: str,
+        *,
+        limit: Cost,
+        accountant: AccountantName | None = None,
+        unit: str | None = None,
+        adjacency: str | None = None,
+        parent: str | None = None,
+        disclosures: bool = False,
+    ) -> Account:
+        with self._write("open-account") as books:
+            above = line_of(books, parent)[0] if parent is not None else None
+            wanted = rules.new_account(
+                name,
+                above,
+                limit=limit,
+                accountant=accountant,
+                unit=unit,
+                adjacency=adjacency,
+                disclosures=disclosures,
+            )
+            existing = books.line(name)
+            if existing:
+                return rules.require_same(existing[0], wanted)
+            books.add_account(wanted)
+            self._append(books, "open-account", name, _account_facts(wanted))
+            return wanted
+
+    def set_limit(self, name: str, limit: Cost) -> Account:
+        with self._write("set-limit") as books:
+            account = rules.new_limit(line_of(books, name)[0], limit)
+            books.put_account(account)
+            self._append(books, "set-limit", name, {"limit": _pair(limit)})
+            return account
+
+    def open_epoch(self, old: str, new: str, *, statement: str) -> Account:
+        rules.check_text("statement", statement, 1000)
+        with self._write("epoch") as books:
+            before = line_of(books, old)[0]
+            existing = books.line(new)
+            if existing and before.successor == new:
+                return existing[0]
+            account = rules.next_epoch(before, new)
+            if existing:
+                raise LedgerError(f"Account {new!r} exists and did not follow {old!r}.", fix="siloquent ledger show")
+            books.put_account(replace(before, successor=new))
+            books.add_account(account)
+            self._append(books, "epoch", new, {"old": old, "statement": statement, **_account_facts(account)})
+            return account
+
+    # Spending
+
+    def reserve(self, account: str, event: Event, *, key: str | None, digest: str) -> Permit | Stored:
+        text = rules.text_of(event)
+        key = secrets.token_hex(16) if key is None else rules.check_text("key", key, rules.LONGEST_KEY)
+        rules.check_text("digest", digest, rules.LONGEST_KEY)
+        with self._write("reserve") as books:
+            known = books.permit(key=key)
+            if known is not None:
+                if (known.account, known.digest) != (account, digest):
+                    raise KeyReused(
+                        f"The key {key!r} belongs to another request.", fix="use a new key, or repeat that request"
+                    )
+                return self._standing(books, known)
+            outcome = self._charge(books, PermitRow(books.head().seq + 1, account, key, digest), event, text)
+        # The refusal's entry is committed by now.
+        if isinstance(outcome, BudgetExceeded):
+            raise outcome
+        return outcome
+
+    def _charge(self, books: Books, row: PermitRow, event: Event, text: str) -> Permit | BudgetExceeded:
+        line = line_of(books, row.account)
+        cost = rules.admit(line, event)
+        short = rules.lacking(line, cost)
+        if short is not None:
+            asked = _pair(rules.capped(cost))
+            facts = {"short": short.name, "digest": row.digest, "event": event.tag, "cost": asked}
+            self._append(books, "deny", row.account, facts)
+            return rules.refusal(short, cost)
+        for account in line:
+            books.put_account(replace(account, spent=account.spent + cost))
+        books.add_permit(row)
+        facts = {
+            "key": row.key,
+            "digest": row.digest,
+            "event": text,
+            "cost": _pair(cost),
+            "before": _pair(line[0].spent),
+            "table_before": _pair(line[-1].spent),
+        }
+        self._append(books, "reserve", row.account, facts)
+        return Permit(id_of_permit(row.seq), row.account, row.key, row.digest, event, cost, row.seq)
+
+    def _standing(self, books: Books, row: PermitRow) -> Permit | Stored:
+        """What a permit that exists stands for by now: its answer, or still itself."""
+        answer = books.answer(row.seq)
+        return permit_of(row, facts_of(books, row.seq)) if answer is None else recall(self.id, books, answer)
+
+    def settle(self, permit: Permit, event: Event, payload: bytes) -> Stored:
+        text = rules.text_of(event)
+        with self._write("settle") as books:
+            row, reserved = recognise(books, permit)
+            answer = books.answer(row.seq)
+            if answer is not None:
+                return recall(self.id, books, answer)
+            line = line_of(books, row.account)
+            paid = rules.final_cost(line, permit.event, permit.cost, event)
+            back = Cost(permit.cost.amount - paid.amount, permit.cost.delta - paid.delta)
+            if back != Cost(0):
+                for account in line:
+                    books.put_account(replace(account, spent=_minus(account.spent, back)))
+            # The time of the reservation: that of settling would tell how long the measurement took.
+            facts = {
+                "at": reserved["at"],
+                "permit": row.seq,
+                "key": row.key,
+                "event": text,
+                "cost": _pair(paid),
+                "before": reserved["before"],
+                "table_before": reserved["table_before"],
+                "payload": hashlib.sha256(payload).hexdigest(),
+            }
+            entry = self._append(books, "settle", row.account, facts)
+            answer = AnswerRow(entry.seq, row.seq, line[-1].name, payload)
+            books.add_answer(answer)
+            return stored_from(self.id, answer, entry)
+
+    # Reading
+
+    def account(self, name: str) -> Account:
+        with self._read() as books:
+            return line_of(books, name)[0]
+
+    def accounts(self) -> list[Account]:
+        with self._read() as books:
+            return books.accounts()
+
+    def permit(self, permit_id: str) -> Permit:
+        with self._read() as books:
+            row = books.permit(seq=seq_of_permit(permit_id))
+            if row is None:
+                raise NotAllowed(f"No permit {permit_id!r} was given.", fix="reserve first")
+            require_unsettled(books, row)
+            return permit_of(row, facts_of(books, row.seq))
+
+    def require_open(self, permit: Permit, *, account: str | None = None) -> None:
+        with self._read() as books:
+            require_unsettled(books, recognise(books, permit)[0])
+        if account is not None and not f"{permit.account}/".startswith(f"{account}/"):
+            raise NotAllowed(f"Permit {permit.id} is of {permit.account!r}, not of {account!r}.", fix="reserve there")
+
+    def stored(self, account: str, *, after_seq: int = 0) -> Iterator[Stored]:
+        with self._read() as books:
+            table = line_of(books, account)[-1].name
+        while True:
+            # A page is one short transaction: whoever is slow to read holds nobody up.
+            with self._read() as books:
+                page = [recall(self.id, books, answer) for answer in books.answers(after_seq, table)]
+            if not page:
+                return
+            yield from page
+            after_seq = page[-1].receipt.seq
+
+    def entries(self, after: int = 0, account: str | None = None) -> Iterator[Entry]:
+        while True:
+            with self._read() as books:
+                page = books.entries(after, account)
+            if not page:
+                return
+            yield from (entry_of(row.seq, row.body, row.prev, row.hash) for row in page)
+            after = page[-1].seq
+
+    def head(self) -> Head:
+        with self._read() as books:
+            return books.head()
+
+    # Checking
+
+    def verify(self, checkpoint: Checkpoint | None = None) -> Verdict:
+        with self._snapshot() as books:
+            return verify(self.id, books, checkpoint)
+
+    def checkpoint(self) -> Checkpoint:
+        with self._write("checkpoint") as books:
+            spent = {account.name: account.spent for account in books.accounts()}
+            facts = {"spent": {name: _pair(cost) for name, cost in spent.items()}}
+            entry = self._append(books, "checkpoint", "", facts)
+            return Checkpoint(self.id, entry.seq, entry.hash, spent)
+
+    def _append(self, books: Books, kind: str, account: str, facts: dict[str, Any]) -> EntryRow:
+        head = books.head()
+        seq, body = head.seq + 1, canonical({"at": now(), "kind": kind, "account": account, **facts})
+        entry = EntryRow(seq, account, body, head.hash, seal(head.hash, seq, body))
+        books.add_entry(entry)
+        return entry
+
+
+def _account_facts(account: Account) -> dict[str, Any]:
+    return {
+        "parent": account.parent or "",
+        "accountant": account.accountant,
+        "unit": account.unit,
+        "adjacency": account.adjacency,
+        "limit": _pair(account.limit),
+        "disclosures": int(account.disclosures),
+    }
+
+
+def _pair(cost: Cost) -> list[int]:
+    return [cost.amount, cost.delta]
+
+
+def _minus(spent: Cost, back: Cost) -> Cost:
+    return Cost(spent.amount - back.amount, spent.delta - back.delta)

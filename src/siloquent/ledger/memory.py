@@ -1,0 +1,140 @@
+"""A ledger in memory: the same promises as on disk until the process ends. For tests and trials."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import TypeVar
+
+from siloquent.ledger.base import Account, Head
+from siloquent.ledger.books import ANSWER_PAGE, PAGE, AnswerRow, Books, EntryRow, PermitRow, lineage
+from siloquent.ledger.chain import genesis
+from siloquent.ledger.keeper import CrashPoints, Keeper
+
+_R = TypeVar("_R", EntryRow, PermitRow, AnswerRow)
+
+
+class MemoryLedger(Keeper):
+    """Safe among threads; gone with the process."""
+
+    def __init__(self, *, crash_points: CrashPoints | None = None) -> None:
+        self._id = secrets.token_hex(16)
+        self._books = _MemoryBooks(self._id)
+        self._lock = threading.RLock()
+        self._crash_points = crash_points
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    @contextmanager
+    def _write(self, point: str) -> Iterator[Books]:
+        with self._lock:
+            try:
+                yield self._books
+                self._at(f"before-{point}-commit")
+            except BaseException:
+                self._books.forget()
+                raise
+            self._books.keep()
+            self._at(f"after-{point}-commit")
+
+    def _at(self, point: str) -> None:
+        if self._crash_points is not None:
+            self._crash_points(point)
+
+    @contextmanager
+    def _read(self) -> Iterator[Books]:
+        with self._lock:
+            yield self._books
+
+    _snapshot = _read
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class _MemoryBooks:
+    """Lists and dictionaries; writes are staged, so that a transaction is kept altogether or not at all."""
+
+    def __init__(self, ledger: str) -> None:
+        self._genesis = genesis(ledger)
+        self._accounts: dict[str, Account] = {}
+        self._entries: list[EntryRow] = []
+        self._permits: list[PermitRow] = []
+        self._by_key: dict[str, PermitRow] = {}
+        self._answers: list[AnswerRow] = []
+        self._by_permit: dict[int, AnswerRow] = {}
+        self._staged: list[Callable[[], None]] = []
+
+    def keep(self) -> None:
+        for write in self._staged:
+            write()
+        self._staged.clear()
+
+    def forget(self) -> None:
+        self._staged.clear()
+
+    def head(self) -> Head:
+        newest = self._entries[-1] if self._entries else None
+        return Head(newest.seq, newest.hash) if newest else Head(0, self._genesis)
+
+    def accounts(self) -> list[Account]:
+        return [self._accounts[name] for name in sorted(self._accounts)]
+
+    def line(self, name: str) -> list[Account]:
+        return [self._accounts[above] for above in lineage(name)] if name in self._accounts else []
+
+    def permit(self, *, key: str | None = None, seq: int | None = None) -> PermitRow | None:
+        if key is not None:
+            return self._by_key.get(key)
+        found = _after(self._permits, (seq or 0) - 1, 1)
+        return found[0] if found and found[0].seq == seq else None
+
+    def answer(self, permit: int) -> AnswerRow | None:
+        return self._by_permit.get(permit)
+
+    def entry(self, seq: int) -> EntryRow | None:
+        return self._entries[seq - 1] if 0 < seq <= len(self._entries) else None
+
+    def add_account(self, account: Account) -> None:
+        self.put_account(account)
+
+    def put_account(self, account: Account) -> None:
+        self._staged.append(lambda: self._accounts.update({account.name: account}))
+
+    def add_permit(self, permit: PermitRow) -> None:
+        self._staged.append(lambda: self._permits.append(permit))
+        self._staged.append(lambda: self._by_key.update({permit.key: permit}))
+
+    def add_answer(self, answer: AnswerRow) -> None:
+        self._staged.append(lambda: self._answers.append(answer))
+        self._staged.append(lambda: self._by_permit.update({answer.permit: answer}))
+
+    def add_entry(self, entry: EntryRow) -> None:
+        self._staged.append(lambda: self._entries.append(entry))
+
+    def entries(self, after: int, tree: str | None = None) -> list[EntryRow]:
+        if tree is None:
+            return _after(self._entries, after, PAGE)
+        rows = (row for row in self._entries[after:] if f"{row.account}/".startswith(f"{tree}/"))
+        return list(islice(rows, PAGE))
+
+    def permits(self, after: int) -> list[PermitRow]:
+        return _after(self._permits, after, PAGE)
+
+    def answers(self, after: int, table: str | None = None) -> list[AnswerRow]:
+        if table is None:
+            return _after(self._answers, after, ANSWER_PAGE)
+        rows = (row for row in _after(self._answers, after, len(self._answers)) if row.table == table)
+        return list(islice(rows, ANSWER_PAGE))
+
+
+def _after(rows: Sequence[_R], seq: int, most: int) -> list[_R]:
+    """Up to ``most`` rows whose seq is above ``seq``; ``rows`` are in the order of their seq."""
+    start = bisect_right(rows, seq, key=lambda row: row.seq)
+    return list(rows[start : start + most])

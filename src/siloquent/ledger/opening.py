@@ -1,0 +1,36 @@
+"""From the text in a workspace file to a ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from siloquent.errors import LedgerError
+from siloquent.ledger.base import Ledger
+
+
+def open_ledger(where: str | Path, *, head: Path | None = None, create: bool = False) -> Ledger:
+    """The ledger in a SQLite file or a PostgreSQL database.
+
+    Args:
+        where: A path, or ``postgresql+psycopg://..``.
+        head: The head file beside it; None: a restored backup goes unnoticed.
+        create: Make it if it is not there.
+    Raises:
+        LedgerError: it cannot be used; LedgerRolledBack: it is older than ``head``.
+        MissingExtra: PostgreSQL without psycopg.
+    """
+    # SQLAlchemy takes a tenth of a second to import: only who opens a ledger pays for it.
+    text = str(where)
+    if text.startswith(("postgresql://", "postgresql+psycopg://")):
+        from siloquent.ledger.postgres import PostgresLedger
+
+        url = text.replace("postgresql://", "postgresql+psycopg://", 1)
+        return PostgresLedger(url, head=head, create=create)
+    if "://" in text:
+        raise LedgerError(
+            f"A ledger is a file or a PostgreSQL database, not {text.partition(':')[0]!r}.",
+            fix='[ledger] url = "ledger.sqlite"',
+        )
+    from siloquent.ledger.sqlite import SQLiteLedger
+
+    return SQLiteLedger(Path(text), head=head, create=create)

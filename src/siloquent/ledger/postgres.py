@@ -1,0 +1,87 @@
+"""The ledger in a PostgreSQL database: for servers with several processes or machines."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from siloquent.errors import LedgerError, MissingExtra
+from siloquent.ledger.database import DatabaseLedger
+from siloquent.ledger.keeper import CrashPoints
+from siloquent.ledger.sql import FORMAT, KEPT_FOR_EVER, LEDGER, metadata
+
+_MAKING = 0x51_10_9E_17  # the advisory lock under which tables are made
+
+
+class PostgresLedger(DatabaseLedger):
+    """Every writer holds the ledger's one row for its transaction; commits are synchronous, whatever the default.
+
+    Args:
+        url: ``postgresql+psycopg://host/database``; the password comes from PGPASSWORD or ~/.pgpass.
+        head: The head file of this machine, None for none.
+    Raises:
+        MissingExtra: psycopg is not installed.
+        LedgerError: no connection, no ledger in the database, or of another format.
+    """
+
+    def __init__(
+        self, url: str, *, head: Path | None = None, create: bool = False, crash_points: CrashPoints | None = None
+    ) -> None:
+        try:
+            engine = sa.create_engine(url, poolclass=NullPool, connect_args={"options": "-c synchronous_commit=on"})
+        except ModuleNotFoundError:
+            raise MissingExtra("postgres", "A ledger in PostgreSQL") from None
+        except sa.exc.ArgumentError:
+            raise LedgerError("The ledger's URL cannot be read.", fix="postgresql+psycopg://HOST/DATABASE") from None
+        if create:
+            with self._plain_words():
+                _make(engine)
+        super().__init__(engine, head=head, crash_points=crash_points)
+
+    def _begin_write(self, connection: Connection) -> None:
+        # The chain has one end, so writers stand in one line anyway; what they read afterwards is the newest.
+        connection.execute(sa.select(LEDGER.c.one).with_for_update())
+
+    def _begin_snapshot(self, connection: Connection) -> None:
+        connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+
+    def _explain(self, failed: DBAPIError) -> LedgerError:
+        state = str(getattr(failed.orig, "sqlstate", "") or "")
+        what, fix = _FAILURES.get(state[:2], ("cannot be used", "siloquent doctor"))
+        return LedgerError(f"The ledger's database {what}. Nothing was charged.", fix=fix)
+
+
+_FAILURES = {
+    "": ("cannot be reached", "start the server, and check [ledger] url in siloquent.toml"),
+    "08": ("cannot be reached", "start the server, and check [ledger] url in siloquent.toml"),
+    "28": ("refuses this user", "check the user and PGPASSWORD or ~/.pgpass"),
+    "3D": ("does not exist", "createdb, then: siloquent init DIR"),
+    "42": ("holds no ledger, or not for this user", "siloquent init DIR, or grant this user its tables"),
+    "53": ("has no room left or too many connections", "make room on the server, then ask again"),
+    "57": ("is being shut down", "try again when the server is back"),
+}
+
+
+def _make(engine: sa.Engine) -> None:
+    """Make the tables, unless they are there."""
+    with engine.begin() as connection:
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
+        if sa.inspect(connection).has_table(LEDGER.name):
+            return
+        metadata.create_all(connection)
+        connection.exec_driver_sql(
+            "CREATE FUNCTION ledger_is_never_changed() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'a ledger is never changed'; END $$"
+        )
+        for table in KEPT_FOR_EVER:
+            connection.exec_driver_sql(
+                f'CREATE TRIGGER "{table.name}_is_never_changed" BEFORE UPDATE OR DELETE OR TRUNCATE ON "{table.name}" '
+                "FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_never_changed()"
+            )
+        connection.execute(sa.insert(LEDGER), {"one": 1, "id": secrets.token_hex(16), "format": FORMAT})
+    engine.dispose()

@@ -1,0 +1,258 @@
+"""What a ledger decides, as functions of public values alone: no storage, no clock, no rows.
+
+Every kind of ledger asks these same functions, so that none can be more generous than another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import TypeVar, get_args
+
+from siloquent.errors import BudgetExceeded, LedgerError, NotAllowed, RequestError
+from siloquent.ledger.base import Account
+from siloquent.privacy.accountants import ATTO, AccountantName, Cost, accountant
+from siloquent.privacy.events import (
+    ADD_REMOVE,
+    ROW_ADD_REMOVE,
+    Disclosure,
+    Event,
+    NoiseReduction,
+    event_to_json,
+    needs,
+)
+
+LARGEST_LIMIT = 10**6
+"""In epsilon or rho: far beyond any promise, and small enough that totals fit a database's 64-bit integers."""
+
+LONGEST_NAME, LONGEST_KEY, LONGEST_EVENT = 200, 200, 1 << 20
+_LARGEST_TEXT = 10**30
+_UNIT = re.compile(r"row|user:.+:[1-9][0-9]*")
+_Setting = TypeVar("_Setting")
+_EPOCH = re.compile(r"(?P<table>[^/]+)@(?P<epoch>[0-9]+)")
+
+
+def check_text(what: str, text: str, longest: int) -> str:
+    """``text`` if it is printable, not blank and not too long: names and keys are shown in terminals and pages."""
+    if not isinstance(text, str) or not text.strip() or len(text) > longest or not text.isprintable():
+        raise RequestError(f"A {what} has 1 to {longest} printable characters, not {str(text)[:50]!r}.")
+    return text
+
+
+def check_limit(name: AccountantName, limit: Cost) -> Cost:
+    """``limit`` if an account may have it."""
+    unit = accountant(name)
+    if not isinstance(limit, Cost):
+        raise RequestError(
+            f"A limit is a Cost in whole units, not {type(limit).__name__}.", fix='limit_of("zcdp", "1")'
+        )
+    if limit.amount > LARGEST_LIMIT * unit.scale or limit.delta > ATTO:
+        raise RequestError(f"A limit may be at most {unit.symbol} {LARGEST_LIMIT} and delta 1.")
+    return limit
+
+
+def new_account(
+    name: str,
+    parent: Account | None,
+    *,
+    limit: Cost,
+    accountant: AccountantName | None,
+    unit: str | None,
+    adjacency: str | None,
+    disclosures: bool,
+) -> Account:
+    """The account that these settings describe, nothing spent; a share takes over its parent's settings."""
+    check_text("name of an account", name, LONGEST_NAME)
+    stem, _, label = name.rpartition("/")
+    if (parent is None) != (not stem) or (parent is not None and stem != parent.name) or not label.strip():
+        raise RequestError(f"{name!r} must be PARENT/LABEL for a share of PARENT, and without a slash for a table.")
+    if parent is not None:
+        accountant = _inherited(name, "accountant", accountant, parent.accountant)
+        unit = _inherited(name, "unit", unit, parent.unit)
+        adjacency = _inherited(name, "adjacency", adjacency, parent.adjacency)
+        if disclosures and not parent.disclosures:
+            raise RequestError(f"{name!r} cannot allow disclosures: {parent.name!r} does not.")
+    if accountant is None or accountant not in get_args(AccountantName):
+        raise RequestError(f"The accountant of {name!r} must be pure or zcdp, not {accountant!r}.")
+    if unit is None or not _UNIT.fullmatch(unit):
+        raise RequestError(f"The unit of {name!r} must be row or user:COLUMN:ROWS, not {unit!r}.")
+    if adjacency not in ("add-remove", "replace-one"):
+        raise RequestError(f"The adjacency of {name!r} must be add-remove or replace-one, not {adjacency!r}.")
+    check_limit(accountant, limit)
+    parent_name = parent.name if parent else None
+    return Account(name, parent_name, accountant, unit, adjacency, limit, Cost(0), disclosures)
+
+
+def _inherited(name: str, word: str, given: _Setting | None, own: _Setting) -> _Setting:
+    if given is not None and given != own:
+        raise RequestError(f"The {word} of {name!r} is its parent's, {own!r}, not {given!r}.")
+    return own
+
+
+def require_same(existing: Account, wanted: Account) -> Account:
+    """``existing`` if ``wanted`` asks for just that; opening twice must never change what was promised."""
+    for word in ("accountant", "unit", "adjacency", "disclosures"):
+        if getattr(existing, word) != getattr(wanted, word):
+            raise LedgerError(
+                f"Account {wanted.name!r} exists with another {word}: {getattr(existing, word)!r}.",
+                fix=f"put {word} back in the table file; people who are new to the table get a new epoch",
+            )
+    if existing.limit != wanted.limit:
+        has, asked = (in_words(a.accountant, a.limit, delta=True) for a in (existing, wanted))
+        raise LedgerError(
+            f"Account {wanted.name!r} exists with a limit of {has}, not {asked}.",
+            fix=f"siloquent budget set {table_of(wanted.name)}",
+        )
+    return existing
+
+
+def next_epoch(old: Account, new: str) -> Account:
+    """The account of the epoch ``new`` after ``old``."""
+    was, will = _EPOCH.fullmatch(old.name), _EPOCH.fullmatch(new)
+    if not was or not will or was["table"] != will["table"] or int(will["epoch"]) <= int(was["epoch"]):
+        raise RequestError(f"An epoch goes from TABLE@1 to TABLE@2 or later, not from {old.name!r} to {new!r}.")
+    if old.successor is not None:
+        raise NotAllowed(f"{old.name!r} was already closed by {old.successor!r}.", fix="open the epoch after that one")
+    return replace(old, name=new, spent=Cost(0), successor=None)
+
+
+def new_limit(account: Account, limit: Cost) -> Account:
+    """``account`` with another limit; what is spent stays covered."""
+    check_limit(account.accountant, limit)
+    if limit.amount < account.spent.amount or limit.delta < account.spent.delta:
+        spent = in_words(account.accountant, account.spent, delta=True)
+        raise RequestError(f"The limit of {account.name!r} cannot go below the {spent} already spent.")
+    return replace(account, limit=limit)
+
+
+def text_of(event: Event) -> str:
+    """``event`` as its canonical JSON.
+
+    Raises:
+        NotAllowed: Not an event that this version knows: unknown things are refused, never free.
+        RequestError: Too large to be kept.
+    """
+    if type(event) not in get_args(Event):
+        raise NotAllowed(f"{type(event).__name__} is not an event that this version knows.")
+    try:
+        text = event_to_json(event)
+    except ValueError as broken:  # numbers of more than 4,300 digits
+        raise RequestError("The event's numbers are too long to be kept.") from broken
+    if len(text) > LONGEST_EVENT:
+        raise RequestError(f"An event may take {LONGEST_EVENT} characters, not {len(text)}.")
+    return text
+
+
+def admit(line: Sequence[Account], event: Event) -> Cost:
+    """What ``event`` costs the account ``line[0]`` and its parents, if its price is right there.
+
+    Raises:
+        NotAllowed: The account is closed, or cannot hold such an event.
+    """
+    account = line[0]
+    closed = next((a for a in line if a.successor is not None), None)
+    if closed is not None:
+        raise NotAllowed(f"{closed.name!r} was closed by {closed.successor!r}.", fix=f"ask {closed.successor!r}")
+    if isinstance(event, Disclosure):
+        if not account.disclosures:
+            raise NotAllowed(
+                f"Account {account.name!r} does not record disclosures, which are outside differential privacy.",
+                fix="the owner opens the account with disclosures allowed",
+            )
+        return Cost(0)
+    wanted = needs(event)
+    rows_only = ROW_ADD_REMOVE in wanted
+    if (wanted and account.adjacency != ADD_REMOVE) or (rows_only and account.unit != "row"):
+        raise NotAllowed(
+            f"The price of {event.tag} holds for {'rows' if rows_only else 'units'} added or removed only; "
+            f"account {account.name!r} is about {account.unit}, {account.adjacency}.",
+            fix="ask in a form whose price holds here",
+        )
+    return accountant(account.accountant).cost(event)
+
+
+def lacking(line: Sequence[Account], cost: Cost) -> Account | None:
+    """The first account of the line that cannot pay ``cost``."""
+    return next((a for a in line if not _covers(a.left, cost)), None)
+
+
+def _covers(left: Cost, cost: Cost) -> bool:
+    return cost.amount <= left.amount and cost.delta <= left.delta
+
+
+def refusal(account: Account, cost: Cost) -> BudgetExceeded:
+    """What the asker is told: what was asked, what is left, and what to do now."""
+    delta = cost.delta > account.left.delta
+    return BudgetExceeded(
+        account.name,
+        asked=in_words(account.accountant, cost, delta=delta),
+        left=in_words(account.accountant, account.left, delta=delta),
+        fix=f"ask with a wider error, or see `siloquent ledger show {table_of(account.name)}`",
+    )
+
+
+def final_cost(line: Sequence[Account], reserved: Event, cost: Cost, settled: Event) -> Cost:
+    """What stays charged after ``settled`` was published under a permit for ``reserved``.
+
+    Less than ``cost`` only for an ex-post private event in pure accounts without a delta limit, which is where
+    stopping early is proven to cost what was published.
+
+    Raises:
+        LedgerError: ``settled`` was not paid for: our bug.
+    Source:
+        "Accuracy First" (NIPS 2017), theorem 3.3.
+    """
+    paid = admit([replace(a, successor=None) for a in line], settled)
+    if paid == cost:
+        return cost
+    if not _covers(cost, paid) or not _stopped_early(reserved, settled):
+        raise LedgerError(
+            f"A permit for {reserved.tag} was settled with an event of another price.",
+            fix="report this; the question can be asked again with the same key",
+            spent="the reserved cost stays charged",
+        )
+    floor = accountant(line[0].accountant).floor(reserved)
+    lowers = _covers(paid, floor) and all(a.limit.delta == 0 for a in line)
+    return paid if lowers else cost
+
+
+def _stopped_early(reserved: Event, settled: Event) -> bool:
+    if not (isinstance(reserved, NoiseReduction) and isinstance(settled, NoiseReduction)):
+        return False
+    return replace(settled, stop=None) == replace(reserved, stop=None)
+
+
+def table_of(account: str) -> str:
+    """``visits`` of ``visits@1/ana``: the name a person types."""
+    return account.partition("/")[0].partition("@")[0]
+
+
+def in_words(name: AccountantName, cost: Cost, *, delta: bool = False) -> str:
+    """``cost`` in epsilon or rho, exactly, with its delta if asked.
+
+    >>> in_words("pure", Cost(300000000, 10**12), delta=True)
+    'epsilon 0.3 and delta 0.000001'
+    """
+    unit = accountant(name)
+    amount = f"{unit.symbol} {_decimal(cost.amount, unit.scale)}"
+    return f"{amount} and delta {_decimal(cost.delta, ATTO)}" if delta else amount
+
+
+def _decimal(amount: int, scale: int) -> str:
+    """``amount / scale`` in decimals, exactly; ``scale`` is a power of ten."""
+    if amount > _LARGEST_TEXT:
+        return f"more than {_LARGEST_TEXT // scale}"
+    whole, part = divmod(amount, scale)
+    digits = f"{part:0{len(str(scale)) - 1}d}".rstrip("0")
+    if whole == 0 and digits and Fraction(amount, scale) < Fraction(1, 10**6):
+        shown = digits.lstrip("0")
+        mantissa = shown[0] + (f".{shown[1:]}" if shown[1:] else "")
+        return f"{mantissa}e-{len(digits) - len(shown) + 1}"
+    return f"{whole}.{digits}" if digits else str(whole)
+
+
+def capped(cost: Cost) -> Cost:
+    """``cost`` as a refusal records it: a hostile question cannot write numbers of any length into the chain."""
+    return Cost(min(cost.amount, _LARGEST_TEXT), min(cost.delta, _LARGEST_TEXT))

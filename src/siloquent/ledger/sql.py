@@ -1,0 +1,208 @@
+"""Books in SQL tables: the same statements for SQLite and PostgreSQL, through SQLAlchemy Core.
+
+Running totals stand in ``account``; nothing is ever summed over entries, so a charge costs the same at any age.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, bindparam, select
+
+from siloquent.ledger.base import Account, Head
+from siloquent.ledger.books import ANSWER_PAGE, PAGE, AnswerRow, EntryRow, PermitRow, lineage
+from siloquent.ledger.chain import genesis
+from siloquent.privacy.accountants import Cost
+
+FORMAT = 1
+
+metadata = sa.MetaData()
+LEDGER = sa.Table(
+    "ledger",
+    metadata,
+    sa.Column("one", sa.SmallInteger, sa.CheckConstraint("one = 1"), primary_key=True, autoincrement=False),
+    sa.Column("id", sa.Text, nullable=False),
+    sa.Column("format", sa.Integer, nullable=False),
+)
+ACCOUNT = sa.Table(
+    "account",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("parent", sa.Text, sa.ForeignKey("account.name")),
+    sa.Column("accountant", sa.Text, nullable=False),
+    sa.Column("unit", sa.Text, nullable=False),
+    sa.Column("adjacency", sa.Text, nullable=False),
+    sa.Column("limit_amount", sa.BigInteger, nullable=False),
+    sa.Column("limit_delta", sa.BigInteger, nullable=False),
+    sa.Column("spent_amount", sa.BigInteger, nullable=False),
+    sa.Column("spent_delta", sa.BigInteger, nullable=False),
+    sa.Column("disclosures", sa.Boolean, nullable=False),
+    sa.Column("successor", sa.Text),
+    sa.CheckConstraint("0 <= spent_amount AND spent_amount <= limit_amount", name="amount_within_limit"),
+    sa.CheckConstraint("0 <= spent_delta AND spent_delta <= limit_delta", name="delta_within_limit"),
+)
+ENTRY = sa.Table(
+    "entry",
+    metadata,
+    sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
+    sa.Column("account", sa.Text, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("prev", sa.Text, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+    sa.Index("entry_account", "account", "seq"),
+)
+PERMIT = sa.Table(
+    "permit",
+    metadata,
+    sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
+    sa.Column("account", sa.Text, nullable=False),
+    sa.Column("key", sa.Text, nullable=False, unique=True),
+    sa.Column("digest", sa.Text, nullable=False),
+)
+ANSWER = sa.Table(
+    "answer",
+    metadata,
+    sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
+    sa.Column("permit", sa.BigInteger, nullable=False, unique=True),
+    sa.Column("table", sa.Text, nullable=False),
+    sa.Column("payload", sa.LargeBinary, nullable=False),
+    sa.Index("answer_table", "table", "seq"),
+)
+KEPT_FOR_EVER = (LEDGER, ENTRY, PERMIT, ANSWER)
+"""Tables whose rows are never changed or removed; each database has triggers that say so."""
+
+# Built once: SQLAlchemy then finds their compiled text at once.
+_HEAD = select(ENTRY.c.seq, ENTRY.c.hash).order_by(ENTRY.c.seq.desc()).limit(1)
+_ACCOUNTS = select(ACCOUNT).order_by(ACCOUNT.c.name)
+_LINE = select(ACCOUNT).where(ACCOUNT.c.name.in_(bindparam("names", expanding=True)))
+_PERMIT_OF_KEY = select(PERMIT).where(PERMIT.c.key == bindparam("key"))
+_PERMIT_OF_SEQ = select(PERMIT).where(PERMIT.c.seq == bindparam("seq"))
+_ANSWER_OF = select(ANSWER).where(ANSWER.c.permit == bindparam("permit"))
+_ENTRY_OF = select(ENTRY).where(ENTRY.c.seq == bindparam("seq"))
+_ENTRIES = select(ENTRY).where(ENTRY.c.seq > bindparam("after")).order_by(ENTRY.c.seq).limit(PAGE)
+_TREE = _ENTRIES.where(
+    (ENTRY.c.account == bindparam("tree")) | ENTRY.c.account.startswith(bindparam("shares"), autoescape=False)
+)
+_PERMITS = select(PERMIT).where(PERMIT.c.seq > bindparam("after")).order_by(PERMIT.c.seq).limit(PAGE)
+_ANSWERS = select(ANSWER).where(ANSWER.c.seq > bindparam("after")).order_by(ANSWER.c.seq).limit(ANSWER_PAGE)
+_ANSWERS_OF = _ANSWERS.where(ANSWER.c.table == bindparam("table"))
+_PUT = sa.update(ACCOUNT).where(ACCOUNT.c.name == bindparam("which"))
+_ADD_ACCOUNT, _ADD_ENTRY, _ADD_PERMIT, _ADD_ANSWER = (sa.insert(t) for t in (ACCOUNT, ENTRY, PERMIT, ANSWER))
+
+
+class SqlBooks:
+    """The books within the transaction that ``connection`` is in."""
+
+    def __init__(self, connection: Connection, ledger: str) -> None:
+        self._connection, self._ledger = connection, ledger
+
+    def _rows(self, statement: sa.Select[Any], **values: object) -> list[Any]:
+        return list(self._connection.execute(statement, values))
+
+    def _row(self, statement: sa.Select[Any], **values: object) -> Any:
+        return self._connection.execute(statement, values).first()
+
+    def head(self) -> Head:
+        newest = self._row(_HEAD)
+        return Head(newest.seq, newest.hash) if newest else Head(0, genesis(self._ledger))
+
+    def accounts(self) -> list[Account]:
+        # Databases sort text in their own ways; names are to stand in the same order everywhere.
+        return sorted((_account(row) for row in self._rows(_ACCOUNTS)), key=lambda account: account.name)
+
+    def line(self, name: str) -> list[Account]:
+        found = {row.name: _account(row) for row in self._rows(_LINE, names=list(lineage(name)))}
+        return [found[above] for above in lineage(name)] if name in found else []
+
+    def permit(self, *, key: str | None = None, seq: int | None = None) -> PermitRow | None:
+        row = self._row(_PERMIT_OF_KEY, key=key) if key is not None else self._row(_PERMIT_OF_SEQ, seq=seq)
+        return PermitRow(*row) if row else None
+
+    def answer(self, permit: int) -> AnswerRow | None:
+        row = self._row(_ANSWER_OF, permit=permit)
+        return _answer(row) if row else None
+
+    def entry(self, seq: int) -> EntryRow | None:
+        row = self._row(_ENTRY_OF, seq=seq)
+        return EntryRow(*row) if row else None
+
+    def add_account(self, account: Account) -> None:
+        values = {
+            "name": account.name,
+            "parent": account.parent,
+            "accountant": account.accountant,
+            "unit": account.unit,
+            "adjacency": account.adjacency,
+            "disclosures": account.disclosures,
+            **_changing(account),
+        }
+        self._connection.execute(_ADD_ACCOUNT, values)
+
+    def put_account(self, account: Account) -> None:
+        self._connection.execute(_PUT, {"which": account.name, **_changing(account)})
+
+    def add_permit(self, permit: PermitRow) -> None:
+        values = {"seq": permit.seq, "account": permit.account, "key": permit.key, "digest": permit.digest}
+        self._connection.execute(_ADD_PERMIT, values)
+
+    def add_answer(self, answer: AnswerRow) -> None:
+        values = {"seq": answer.seq, "permit": answer.permit, "table": answer.table, "payload": answer.payload}
+        self._connection.execute(_ADD_ANSWER, values)
+
+    def add_entry(self, entry: EntryRow) -> None:
+        values = {
+            "seq": entry.seq,
+            "account": entry.account,
+            "body": entry.body,
+            "prev": entry.prev,
+            "hash": entry.hash,
+        }
+        self._connection.execute(_ADD_ENTRY, values)
+
+    def entries(self, after: int, tree: str | None = None) -> list[EntryRow]:
+        if tree is None:
+            return [EntryRow(*row) for row in self._rows(_ENTRIES, after=after)]
+        # _ and % in a name would match too much: what LIKE finds is looked at once more.
+        found: list[EntryRow] = []
+        while True:
+            page = [EntryRow(*row) for row in self._rows(_TREE, after=after, tree=tree, shares=f"{tree}/")]
+            found += [row for row in page if f"{row.account}/".startswith(f"{tree}/")]
+            if found or len(page) < PAGE:
+                return found
+            after = page[-1].seq
+
+    def permits(self, after: int) -> list[PermitRow]:
+        return [PermitRow(*row) for row in self._rows(_PERMITS, after=after)]
+
+    def answers(self, after: int, table: str | None = None) -> list[AnswerRow]:
+        rows = self._rows(_ANSWERS, after=after) if table is None else self._rows(_ANSWERS_OF, after=after, table=table)
+        return [_answer(row) for row in rows]
+
+
+def _account(row: Any) -> Account:
+    return Account(
+        name=row.name,
+        parent=row.parent,
+        accountant=row.accountant,
+        unit=row.unit,
+        adjacency=row.adjacency,
+        limit=Cost(row.limit_amount, row.limit_delta),
+        spent=Cost(row.spent_amount, row.spent_delta),
+        disclosures=bool(row.disclosures),
+        successor=row.successor,
+    )
+
+
+def _answer(row: Any) -> AnswerRow:
+    return AnswerRow(row[0], row[1], row[2], bytes(row[3]))
+
+
+def _changing(account: Account) -> dict[str, object]:
+    return {
+        "limit_amount": account.limit.amount,
+        "limit_delta": account.limit.delta,
+        "spent_amount": account.spent.amount,
+        "spent_delta": account.spent.delta,
+        "successor": account.successor,
+    }

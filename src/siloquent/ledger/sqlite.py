@@ -1,0 +1,137 @@
+"""The ledger in one SQLite file: the default, for one machine and its local disk."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from siloquent.errors import LedgerError
+from siloquent.ledger.database import DatabaseLedger
+from siloquent.ledger.head import alone
+from siloquent.ledger.keeper import CrashPoints
+from siloquent.ledger.sql import FORMAT, KEPT_FOR_EVER, LEDGER, metadata
+
+BUSY_SECONDS = 30
+
+
+class SQLiteLedger(DatabaseLedger):
+    """Write-ahead log, every commit synced to disk, one writer at a time.
+
+    Args:
+        path: The database file; made, for its owner alone, if ``create`` and it is not there.
+        head: The head file, None for none.
+    Raises:
+        LedgerError: missing, unreadable, no database, of another format, or the disk is full.
+        LedgerRolledBack: older than its head file.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        head: Path | None = None,
+        create: bool = False,
+        crash_points: CrashPoints | None = None,
+        busy_seconds: float = BUSY_SECONDS,
+    ) -> None:
+        self._path = path
+        if not path.is_file() and not create:
+            raise LedgerError(f"There is no ledger {path.name} in {path.parent}.", fix="siloquent init DIR")
+        engine = _engine(path, busy_seconds)
+        if create and not path.exists():
+            with self._plain_words():
+                _make(engine, path)
+        super().__init__(engine, head=head, crash_points=crash_points)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        # SQLite polls a busy file with growing pauses; a lock of the kernel wakes the next writer at once.
+        try:
+            with alone(self._path.with_name(f"{self._path.name}.lock")):
+                yield
+        except OSError as failed:
+            raise LedgerError(
+                f"The ledger {self._path.name} cannot be written: {failed.strerror}. Nothing was charged.",
+                fix="mend the permissions of its folder, or make room on the disk",
+            ) from None
+
+    def _begin_write(self, connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    def _begin_snapshot(self, connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN")
+
+    def _explain(self, failed: DBAPIError) -> LedgerError:
+        words = str(failed.orig).lower()
+        for sign, what, fix in _FAILURES:
+            if sign in words:
+                return LedgerError(f"The ledger {self._path.name} {what}. Nothing was charged.", fix=fix)
+        return LedgerError(f"The ledger {self._path.name} cannot be used. Nothing was charged.", fix="siloquent doctor")
+
+
+_FAILURES = (
+    ("locked", "was busy for too long", "try again; if it stays so, find the process that holds it"),
+    ("full", "has no room left on its disk", "make room on the disk, then ask again"),
+    ("disk i/o", "cannot be read or written: the disk refuses", "make room or mend the disk, then ask again"),
+    ("readonly", "cannot be written", "mend the permissions of the file and its folder"),
+    ("unable to open", "cannot be opened", "mend the permissions of the file and its folder"),
+    ("not a database", "is not a ledger", "put the newest copy back, then: siloquent ledger verify"),
+    ("malformed", "is damaged", "put the newest copy back, then: siloquent ledger verify"),
+    ("no such table", "is not a ledger", "put the newest copy back, then: siloquent ledger verify"),
+)
+
+
+def _engine(path: Path, busy_seconds: float) -> Engine:
+    url = sa.URL.create("sqlite", database=str(path))
+    engine = sa.create_engine(url, poolclass=NullPool, connect_args={"timeout": busy_seconds})
+
+    @event.listens_for(engine, "connect")
+    def _settle_in(connection: Any, _: object) -> None:
+        connection.isolation_level = None  # transactions begin when and how this module says, not by themselves
+        for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "trusted_schema=OFF"):
+            connection.execute(f"PRAGMA {setting}").fetchall()
+
+    return engine
+
+
+def _make(engine: Engine, path: Path) -> None:
+    """Make the file under another name and move it there whole: a crash leaves no half-made ledger."""
+    building = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        os.close(os.open(building, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError as failed:
+        raise LedgerError(
+            f"No ledger can be made in {path.parent}: {failed.strerror}.", fix="choose a folder that you can write"
+        ) from None
+    maker = _engine(building, BUSY_SECONDS)
+    try:
+        with maker.connect() as connection:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            metadata.create_all(connection)
+            for table in KEPT_FOR_EVER:
+                for act in ("UPDATE", "DELETE"):
+                    connection.exec_driver_sql(
+                        f'CREATE TRIGGER "{table.name}_no_{act.lower()}" BEFORE {act} ON "{table.name}" '
+                        f"BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END"
+                    )
+            connection.execute(sa.insert(LEDGER), {"one": 1, "id": secrets.token_hex(16), "format": FORMAT})
+            connection.commit()
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        maker.dispose()
+    try:
+        os.link(building, path)  # fails if somebody else was first: then theirs is the ledger
+    except FileExistsError:
+        pass
+    finally:
+        for ending in ("", "-wal", "-shm"):
+            building.with_name(building.name + ending).unlink(missing_ok=True)

@@ -1,0 +1,256 @@
+"""Recompute a whole ledger from its chain, and say the first thing that does not follow.
+
+The chain is the truth: accounts, permits and answers are read beside it, and must be what its entries make of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from siloquent.errors import SiloquentError
+from siloquent.ledger import rules
+from siloquent.ledger.base import Account
+from siloquent.ledger.books import AnswerRow, Books, EntryRow, PermitRow, all_answers, all_entries, all_permits, lineage
+from siloquent.ledger.chain import genesis, seal
+from siloquent.ledger.checkpoint import Checkpoint
+from siloquent.privacy.accountants import Cost
+from siloquent.privacy.events import event_from_json
+
+_PRICES_KEPT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether all is as the chain says; if not, what is wrong and at which entry (None: beside the chain)."""
+
+    ok: bool
+    entries: int
+    first_bad_seq: int | None = None
+    problem: str = ""
+
+
+class _Wrong(Exception):
+    """What is wrong, and with which entry."""
+
+    def __init__(self, problem: str, seq: int | None = None) -> None:
+        self.problem, self.seq = problem, seq
+        super().__init__(problem)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """An account as the entries so far leave it."""
+
+    account: Account
+    amount: int = 0
+    delta: int = 0
+
+    def add(self, amount: int, delta: int) -> None:
+        limit = self.account.limit
+        self.amount, self.delta = self.amount + amount, self.delta + delta
+        if not (0 <= self.amount <= limit.amount and 0 <= self.delta <= limit.delta):
+            raise _Wrong(f"account {self.account.name!r} goes beyond its limit")
+
+    def now(self) -> Account:
+        return replace(self.account, spent=Cost(self.amount, self.delta))
+
+
+def verify(ledger: str, books: Books, checkpoint: Checkpoint | None) -> Verdict:
+    """The verdict on the ledger of id ``ledger``; with ``checkpoint``, also on whether it has lost entries since."""
+    replay = _Replay(ledger, books, checkpoint)
+    try:
+        replay.run()
+    except _Wrong as wrong:
+        return Verdict(False, replay.seq, wrong.seq, f"{wrong.problem[:1].upper()}{wrong.problem[1:]}.")
+    return Verdict(True, replay.seq)
+
+
+class _Row(Protocol):
+    @property
+    def seq(self) -> int: ...
+
+
+_R = TypeVar("_R", bound=_Row)
+
+
+class _Beside(Generic[_R]):
+    """Rows that stand beside the chain, read in step with it: each belongs to one entry."""
+
+    def __init__(self, what: str, rows: Iterator[_R]) -> None:
+        self.what, self.rows = what, rows
+
+    def take(self, seq: int) -> _R:
+        """The row of entry ``seq``, which must be the next one."""
+        row = next(self.rows, None)
+        if row is None or row.seq > seq:
+            raise _Wrong(f"the {self.what} of entry {seq} is missing")
+        if row.seq < seq:
+            raise _Wrong(f"a {self.what} stands at entry {row.seq}, which gives none")
+        return row
+
+    def end(self) -> None:
+        row = next(self.rows, None)
+        if row is not None:
+            raise _Wrong(f"a {self.what} stands at entry {row.seq}, which gives none")
+
+
+class _Replay:
+    def __init__(self, ledger: str, books: Books, checkpoint: Checkpoint | None) -> None:
+        self.ledger, self.books, self.checkpoint = ledger, books, checkpoint
+        self.seq, self.hash = 0, genesis(ledger)
+        self.tallies: dict[str, _Tally] = {}
+        self.lines: dict[str, list[_Tally]] = {}
+        self.open: dict[int, dict[str, Any]] = {}
+        self.prices: dict[tuple[str, str], Cost] = {}
+        self.permits: _Beside[PermitRow] = _Beside("permit", all_permits(books))
+        self.answers: _Beside[AnswerRow] = _Beside("answer", all_answers(books))
+        self.kinds: dict[str, Callable[[dict[str, Any]], None]] = {
+            "open-account": self._open_account,
+            "set-limit": self._set_limit,
+            "epoch": self._epoch,
+            "reserve": self._reserve,
+            "settle": self._settle,
+            "deny": lambda facts: None,
+            "checkpoint": self._checkpoint,
+        }
+
+    def run(self) -> None:
+        if self.checkpoint is not None and self.checkpoint.ledger != self.ledger:
+            raise _Wrong("the checkpoint is of another ledger")
+        self._compare_checkpoint()
+        for entry in all_entries(self.books):
+            try:
+                self._step(entry)
+            except _Wrong as wrong:
+                raise _Wrong(wrong.problem, entry.seq) from None
+            self._compare_checkpoint()
+        if self.checkpoint is not None and self.seq < self.checkpoint.seq:
+            raise _Wrong(f"entries after {self.seq} are gone: the checkpoint has {self.checkpoint.seq}", self.seq + 1)
+        self._compare_tables()
+
+    def _step(self, entry: EntryRow) -> None:
+        if entry.seq != self.seq + 1:
+            raise _Wrong(f"entry {self.seq + 1} is missing")
+        if entry.prev != self.hash:
+            raise _Wrong(f"entry {entry.seq} does not follow the one before it")
+        if seal(entry.prev, entry.seq, entry.body) != entry.hash:
+            raise _Wrong(f"entry {entry.seq} was changed")
+        self.seq, self.hash = entry.seq, entry.hash
+        try:
+            facts = json.loads(entry.body)
+            if facts["account"] != entry.account:
+                raise _Wrong(f"entry {entry.seq} is filed under another account")
+            self.kinds[facts["kind"]](facts)
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, SiloquentError) as broken:
+            raise _Wrong(f"entry {entry.seq} is not one that a ledger writes") from broken
+
+    def _compare_checkpoint(self) -> None:
+        """At the checkpoint's place in the chain, hash and totals must be those it kept."""
+        kept = self.checkpoint
+        if kept is None or kept.seq != self.seq:
+            return
+        if kept.hash != self.hash:
+            raise _Wrong(f"entry {self.seq} is not the one that the checkpoint kept", self.seq)
+        if kept.spent != self._spent():
+            raise _Wrong(f"the totals at entry {self.seq} are not those that the checkpoint kept", self.seq)
+
+    def _spent(self) -> dict[str, Cost]:
+        return {name: Cost(tally.amount, tally.delta) for name, tally in self.tallies.items()}
+
+    def _compare_tables(self) -> None:
+        """What stands beside the chain: nothing more, nothing less, nothing else."""
+        self.permits.end()
+        self.answers.end()
+        stored = {account.name: account for account in self.books.accounts()}
+        for name, tally in self.tallies.items():
+            if stored.pop(name, None) != tally.now():
+                raise _Wrong(f"account {name!r} has limits, totals or settings that the chain does not give it")
+        if stored:
+            raise _Wrong(f"account {min(stored)!r} was never opened")
+
+    # One method per kind of entry
+
+    def _open_account(self, facts: dict[str, Any]) -> None:
+        name = facts["account"]
+        if name in self.tallies:
+            raise _Wrong(f"account {name!r} is opened twice")
+        self.tallies[name] = _Tally(
+            Account(
+                name=name,
+                parent=facts["parent"] or None,
+                accountant=facts["accountant"],
+                unit=facts["unit"],
+                adjacency=facts["adjacency"],
+                limit=Cost(*facts["limit"]),
+                spent=Cost(0),
+                disclosures=bool(facts["disclosures"]),
+            )
+        )
+        self.lines[name] = [self.tallies[above] for above in lineage(name)]
+
+    def _set_limit(self, facts: dict[str, Any]) -> None:
+        tally = self.tallies[facts["account"]]
+        tally.account = rules.new_limit(tally.now(), Cost(*facts["limit"]))
+
+    def _epoch(self, facts: dict[str, Any]) -> None:
+        old = self.tallies[facts["old"]]
+        expected = rules.next_epoch(old.now(), facts["account"])
+        self._open_account(facts)
+        if self.tallies[facts["account"]].now() != expected:
+            raise _Wrong("an epoch changes an account's settings")
+        old.account = replace(old.account, successor=facts["account"])
+        self.prices.clear()  # a closed account has none
+
+    def _reserve(self, facts: dict[str, Any]) -> None:
+        line = self.lines[facts["account"]]
+        amount, delta = facts["cost"]
+        least = self._price(line, facts["account"], facts["event"])
+        if amount < least.amount or delta < least.delta:
+            raise _Wrong("an event was charged less than its price")
+        own, table = line[0], line[-1]
+        if facts["before"] != [own.amount, own.delta] or facts["table_before"] != [table.amount, table.delta]:
+            raise _Wrong("a reservation starts from totals that the chain does not give")
+        for tally in line:
+            tally.add(amount, delta)
+        self.open[self.seq] = facts
+        if self.permits.take(self.seq) != PermitRow(self.seq, facts["account"], facts["key"], facts["digest"]):
+            raise _Wrong(f"the permit of entry {self.seq} was changed")
+
+    def _price(self, line: list[_Tally], name: str, event: str) -> Cost:
+        known = self.prices.get((name, event))
+        if known is None:
+            if len(self.prices) >= _PRICES_KEPT:
+                self.prices.clear()
+            known = rules.admit([tally.account for tally in line], event_from_json(event))
+            self.prices[name, event] = known
+        return known
+
+    def _settle(self, facts: dict[str, Any]) -> None:
+        reserved = self.open.pop(facts["permit"], None)
+        if reserved is None or reserved["account"] != facts["account"] or reserved["key"] != facts["key"]:
+            raise _Wrong("a permit is settled that was not open")
+        line = self.lines[facts["account"]]
+        if facts["event"] != reserved["event"] or facts["cost"] != reserved["cost"]:
+            self._lower(line, reserved, facts)
+        answer = self.answers.take(self.seq)
+        if (answer.permit, answer.table) != (facts["permit"], line[-1].account.name):
+            raise _Wrong(f"the answer of entry {self.seq} is filed under another permit")
+        if hashlib.sha256(answer.payload).hexdigest() != facts["payload"]:
+            raise _Wrong(f"the answer of entry {self.seq} was changed")
+
+    def _lower(self, line: list[_Tally], reserved: dict[str, Any], facts: dict[str, Any]) -> None:
+        """A settlement with another event, which may have given something back."""
+        cost, paid = Cost(*reserved["cost"]), Cost(*facts["cost"])
+        events = (event_from_json(reserved["event"]), event_from_json(facts["event"]))
+        if paid != rules.final_cost([tally.account for tally in line], events[0], cost, events[1]):
+            raise _Wrong("a settlement gives back what it may not")
+        for tally in line:
+            tally.add(paid.amount - cost.amount, paid.delta - cost.delta)
+
+    def _checkpoint(self, facts: dict[str, Any]) -> None:
+        if {name: Cost(*pair) for name, pair in facts["spent"].items()} != self._spent():
+            raise _Wrong("a checkpoint holds totals that the chain does not give")
