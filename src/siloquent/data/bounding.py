@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from siloquent.data.engines.base import SOURCE
-from siloquent.data.places import Column, name, place, read
+from siloquent.data.places import Column, name, place, read, try_cast
 from siloquent.schema import Unit
 
 _USER = "u"
@@ -92,5 +92,5 @@ def _rank(columns: Sequence[Column], salt: str) -> exp.Window:
 
 def _digest(column: Column) -> exp.Expr:
     """A text of fixed length for a text or id; NULL is the empty text, which is no digest."""
-    text = exp.TryCast(this=name(column.read_name), to=exp.DataType.build("VARCHAR"))
+    text = try_cast(name(column.read_name), "VARCHAR")
     return exp.func("COALESCE", exp.MD5(this=text), exp.Literal.string(""))

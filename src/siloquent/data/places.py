@@ -20,6 +20,7 @@ MOST_CASES = 128
 """Categories with more values are looked up in a relation instead of a CASE."""
 DAY = 86_400_000_000
 HOUR = 3_600_000_000
+_TIMESTAMP = exp.DataType.build("TIMESTAMP", dialect="duckdb")
 
 Expression = exp.Expr
 
@@ -53,6 +54,11 @@ class Column:
 def name(text: str, table: str | None = None) -> exp.Column:
     """A quoted name."""
     return exp.column(exp.to_identifier(text, quoted=True), table=table)
+
+
+def try_cast(value: exp.Expr, kind: str | exp.DataType) -> exp.Expr:
+    """``value`` as ``kind``, NULL where it is none: a plain cast would fail, and its error would quote the value."""
+    return exp.TryCast(this=value, to=exp.DataType.build(kind) if isinstance(kind, str) else kind, safe=True)
 
 
 def read(column: Column) -> Expression:
@@ -108,7 +114,7 @@ def _between(value: Expression, lo: Expression, hi: Expression) -> Expression:
 
 
 def _text(value: Expression) -> Expression:
-    return exp.TryCast(this=value, to=exp.DataType.build("VARCHAR"))
+    return try_cast(value, "VARCHAR")
 
 
 def _matching(value: Expression, pattern: str) -> Expression:
@@ -122,23 +128,23 @@ def _matching(value: Expression, pattern: str) -> Expression:
 
 def _double(value: Expression, kind: SourceKind) -> Expression:
     if kind == "text":
-        return exp.TryCast(this=_matching(_text(value), NUMBER), to=exp.DataType.build("DOUBLE"))
+        return try_cast(_matching(_text(value), NUMBER), "DOUBLE")
     # Through text: engines round decimals beyond 2^53 differently when they divide by a power of ten.
-    number = exp.TryCast(this=_text(value) if kind == "decimal" else value, to=exp.DataType.build("DOUBLE"))
+    number = try_cast(_text(value) if kind == "decimal" else value, "DOUBLE")
     return _case((exp.not_(exp.IsNan(this=number)), number)) if kind == "real" else number
 
 
 def _moment(value: Expression, kind: SourceKind) -> Expression:
     """A TIMESTAMP within years 1 to 9999."""
     if kind == "text":
-        return exp.TryCast(this=_matching(_text(value), MOMENT), to=exp.DataType.build("TIMESTAMP"))
+        return try_cast(_matching(_text(value), MOMENT), _TIMESTAMP)
     # A date is bounded as a date: years beyond the range of timestamps would be NULL or an error as timestamps.
-    bounded_as = "DATE" if kind == "date" else "TIMESTAMP"
+    bounded_as = exp.DataType.build("DATE") if kind == "date" else _TIMESTAMP
     earliest, latest = (str(bound.date() if kind == "date" else bound) for bound in (EARLIEST, LATEST))
-    whole = exp.TryCast(this=value, to=exp.DataType.build(bounded_as))
+    whole = try_cast(value, bounded_as)
     lo, hi = (exp.cast(exp.Literal.string(bound), bounded_as) for bound in (earliest, latest))
     bounded = _case((exp.Is(this=value, expression=exp.Null()), exp.Null()), default=_between(whole, lo, hi))
-    return exp.cast(bounded, "TIMESTAMP")
+    return exp.cast(bounded, _TIMESTAMP)
 
 
 def _truth(value: Expression, kind: SourceKind) -> Expression:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sqlglot import exp
 
-from siloquent.data.places import Column, name
+from siloquent.data.places import Column, name, try_cast
 from siloquent.schema import MOST_CELLS, Block
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _group(scan: Scan, number: int, summed: Column | None) -> exp.Select:
     if summed is not None:
         # Sums of BIGINT fail in Spark where they overflow; this one is NULL where it does not fit.
         total = exp.Sum(this=exp.cast(name(summed.place_name), "DECIMAL(38, 0)"))
-        fits = exp.TryCast(this=exp.func("COALESCE", total, exp.Literal.number(0)), to=exp.DataType.build("BIGINT"))
+        fits = try_cast(exp.func("COALESCE", total, exp.Literal.number(0)), "BIGINT")
         measured.append(exp.alias_(fits, "s"))
     query = exp.select(exp.alias_(exp.Literal.number(number), "scan"), exp.alias_(code, "code"), *measured)
     query = query.from_(exp.to_table(KEPT))

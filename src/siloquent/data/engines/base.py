@@ -40,6 +40,7 @@ class Limits:
     columns: int = 4_096
     line_bytes: int = 2**20
     page_bytes: int = 2**26
+    value_bytes: int = 2**16
     memory_bytes: int = 2**32
     kept_bytes: int = 2**31
     threads: int = 4
@@ -104,6 +105,13 @@ def quiet(call: Callable[P, R]) -> Callable[P, R]:
         raise error
 
     return guarded
+
+
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of that schema without rows."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
 def source_kind(type_name: str) -> SourceKind:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from siloquent.data.engines.base import SOURCE, Limits, quiet
+from siloquent.data.engines.base import OWNER_LOG, SOURCE, Limits, empty_batch, quiet
 from siloquent.errors import DataError
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class DuckDBEngine:
     Args:
         attach: Makes the relation ``SOURCE`` on the connection that it is handed; called once, before the door shuts.
         files: The only files that may be read afterwards.
+        fill: For sources that are fetched whole: the rows of ``SOURCE``, asked for once, when rows are first read.
         unchanged: Says whether the source is still what was opened; asked before rows are read.
     Raises:
         DataError: DuckDB cannot read the source.
@@ -38,35 +39,35 @@ class DuckDBEngine:
         attach: Callable[[duckdb.DuckDBPyConnection], None],
         *,
         files: Sequence[str] = (),
+        fill: Callable[[], pa.Table] | None = None,
         limits: Limits | None = None,
         unchanged: Callable[[], bool] = lambda: True,
     ) -> None:
         # Here and not above: DuckDB takes longer to import than the rest of the command line.
         import duckdb
 
-        self._limits, self._unchanged = limits or Limits(), unchanged
+        self._limits, self._fill, self._unchanged = limits or Limits(), fill, unchanged
         self._lock = threading.RLock()
         self._connection = duckdb.connect(":memory:", config=_settings(self._limits))
         try:
             attach(self._connection)
             _shut(self._connection, files)
+            described = self._connection.execute(f"DESCRIBE {SOURCE}").fetchall()
         except BaseException:
             self._connection.close()
             raise
+        self._schema = {str(row[0]): str(row[1]) for row in described}
 
-    @quiet
     def schema(self) -> Mapping[str, str]:
         """The source's columns in order, with DuckDB's type names."""
-        with self._lock:
-            rows = self._connection.execute(f"DESCRIBE {SOURCE}").fetchall()
-        return {str(row[0]): str(row[1]) for row in rows}
+        return dict(self._schema)
 
     @quiet
     def keep(self, name: str, query: exp.Query) -> None:
         """Copy the rows of ``query`` into memory as relation ``name``; leave it a view where they are too many."""
         text, limits = _sql(query), self._limits
         with self._lock:
-            self._require_unchanged()
+            self._require_rows()
             described = self._connection.execute(f"DESCRIBE {text}").fetchall()
             fits = limits.kept_bytes // max(sum(_WIDTHS.get(str(row[1]), 64) for row in described), 1)
             self._connection.execute(f"CREATE TABLE {name} AS {text} LIMIT {min(fits, limits.rows) + 1}")
@@ -76,7 +77,7 @@ class DuckDBEngine:
             if rows > fits:
                 self._connection.execute(f"DROP TABLE {name}")
                 self._connection.execute(f"CREATE VIEW {name} AS {text}")
-            self._require_unchanged()
+            self._require_rows()
 
     @quiet
     def look_up(self, name: str, values: Sequence[str]) -> None:
@@ -95,7 +96,7 @@ class DuckDBEngine:
         import pyarrow as pa
 
         with self._lock:
-            self._require_unchanged()
+            self._require_rows()
             # All columns are whole numbers, and as numpy arrays they come in half the time that Arrow takes.
             return pa.table(self._connection.execute(_sql(query)).fetchnumpy())
 
@@ -104,7 +105,7 @@ class DuckDBEngine:
         """``kernel`` of every batch of the rows of ``query``, merged."""
         with self._lock:
             reader = self._reader(query)
-            state = kernel(_empty(reader.schema))
+            state = kernel(empty_batch(reader.schema))
             for batch in reader:
                 state = merge(state, kernel(batch))
             return state
@@ -123,13 +124,15 @@ class DuckDBEngine:
             self._connection.close()
 
     def _reader(self, query: exp.Query) -> pa.RecordBatchReader:
-        self._require_unchanged()
+        self._require_rows()
         return self._connection.sql(_sql(query)).to_arrow_reader(BATCH_ROWS)
 
-    def _require_unchanged(self) -> None:
+    def _require_rows(self) -> None:
+        """Have the rows at hand, of a source that is still what was opened."""
+        if self._fill is not None:
+            self._connection.register(SOURCE, self._fill())
+            self._fill = None
         if not self._unchanged():
-            from siloquent.data.engines.base import OWNER_LOG
-
             OWNER_LOG.error("the source changed after it was opened: raise `version` in its schema and open it again")
             raise DataError()
 
@@ -156,12 +159,6 @@ def _shut(connection: duckdb.DuckDBPyConnection, files: Sequence[str]) -> None:
     connection.execute(f"SET allowed_paths = [{listed}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
-
-
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
 def _sql(query: exp.Query) -> str:

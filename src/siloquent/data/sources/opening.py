@@ -43,7 +43,28 @@ def open_source(
             fix=f'source = "csv:data/{schema.name}.csv" under [table] in schemas/{schema.name}.toml',
         )
     kind, _, where = schema.source.partition(":")
+    if kind == "postgres":
+        return _postgres_engine(where, schema, workspace, limits)
+    if kind == "spark":
+        return _spark_engine(where, schema, workspace)
     return _file_engine(kind, where, schema, workspace, limits)
+
+
+def _postgres_engine(where: str, schema: TableSchema, workspace: Workspace | None, limits: Limits) -> Engine:
+    from siloquent.data.engines.duckdb import DuckDBEngine
+    from siloquent.data.sources.frames import attach_arrow
+    from siloquent.data.sources.postgres import PostgresTable
+
+    name, _, inner = where.partition("#")
+    found = PostgresTable(workspace, name, inner, schema.domain.names, limits, table=schema.name)
+    empty = found.empty()
+    return DuckDBEngine(lambda connection: attach_arrow(connection, empty), fill=found.rows, limits=limits)
+
+
+def _spark_engine(where: str, schema: TableSchema, workspace: Workspace | None) -> Engine:
+    from siloquent.data.sources.spark import open_spark
+
+    return open_spark(where, workspace.spark_master if workspace else "local[*]", table=schema.name)
 
 
 def _file_engine(kind: str, where: str, schema: TableSchema, workspace: Workspace | None, limits: Limits) -> Engine:
@@ -54,23 +75,23 @@ def _file_engine(kind: str, where: str, schema: TableSchema, workspace: Workspac
     file = source_file(path, workspace.folder if workspace else Path.cwd(), table=schema.name)
 
     def attach(connection: duckdb.DuckDBPyConnection) -> None:
-        _attach(connection, kind, file, inner, schema.name, limits)
+        _attach(connection, kind, file, inner, schema, limits)
 
     return DuckDBEngine(attach, files=[file.path], limits=limits, unchanged=file.unchanged)
 
 
 def _attach(
-    connection: duckdb.DuckDBPyConnection, kind: str, file: SourceFile, inner: str, table: str, limits: Limits
+    connection: duckdb.DuckDBPyConnection, kind: str, file: SourceFile, inner: str, schema: TableSchema, limits: Limits
 ) -> None:
     if kind == "csv":
         from siloquent.data.sources.csv import attach_csv
 
-        attach_csv(connection, file, limits, table=table)
+        attach_csv(connection, file, limits, table=schema.name)
     elif kind == "parquet":
         from siloquent.data.sources.parquet import attach_parquet
 
-        attach_parquet(connection, file, limits, table=table)
+        attach_parquet(connection, file, limits, schema.domain.names, table=schema.name)
     else:
         from siloquent.data.sources.database import attach_database
 
-        attach_database(connection, file, inner, table=table)
+        attach_database(connection, file, inner, table=schema.name)

@@ -1,31 +1,195 @@
-"""Parquet files: what they claim is checked before they are read, and page by page whether the claims hold."""
+"""Parquet files: what they claim is checked before they are read, and page by page whether the claims hold.
+
+A footer is a claim. A few hundred kilobytes can unpack to terabytes: pages that are larger than the footer says, a long
+text in a dictionary that every row points to, texts that share a prefix. Page headers say the truth, since a reader has
+to allocate what they say; so all of them are walked, and nothing is unpacked but large dictionaries.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sqlglot import exp
 
 from siloquent.data.engines.base import SOURCE, Limits
 from siloquent.data.sources.files import SourceFile
+from siloquent.data.sources.thrift import CompactReader, Struct
 from siloquent.errors import SchemaError
 
 if TYPE_CHECKING:
     import duckdb
 
 MAGIC = b"PAR1"
+MOST_FOOTER = 2**26
+MOST_HEADER = 2**16
+MOST_UNPACKED = 2**30
+MOST_RATIO = 1_000
+"""A file that says it unpacks to more than ``MOST_UNPACKED`` bytes has at least a thousandth of that itself."""
+_DATA, _INDEX, _DICTIONARY, _DATA_V2 = range(4)
+_DELTA_BYTE_ARRAY = 7
 
 
-def attach_parquet(connection: duckdb.DuckDBPyConnection, file: SourceFile, limits: Limits, *, table: str) -> None:
+class Suspicious(ValueError):
+    """The file would need more memory or time than it may; the text goes to the owner's log only."""
+
+
+def attach_parquet(
+    connection: duckdb.DuckDBPyConnection, file: SourceFile, limits: Limits, columns: Iterable[str], *, table: str
+) -> None:
     """Make ``SOURCE`` the rows of a Parquet file.
 
+    Args:
+        columns: The columns that will be read.
     Raises:
         SchemaError: It is not Parquet.
+        Suspicious: It claims too much, or more or less than it holds.
     """
-    with open(file.path, "rb") as opened:
-        first = opened.read(4)
-        opened.seek(max(opened.seek(0, 2) - 4, 0))
-        if first != MAGIC or opened.read(4) != MAGIC:
-            raise SchemaError(f"The source of {table!r} is not a Parquet file.", fix="check the file, or its kind")
+    check_parquet(file, limits, columns, table=table)
     path = exp.Literal.string(file.path).sql("duckdb")
     connection.execute(f"CREATE VIEW {SOURCE} AS SELECT * FROM read_parquet({path}, hive_partitioning = false)")
+
+
+def check_parquet(file: SourceFile, limits: Limits, columns: Iterable[str], *, table: str) -> None:
+    """Refuse a file that would unpack to more than its size and ``limits`` allow; costs no memory to speak of.
+
+    Raises:
+        SchemaError: It is not Parquet. Suspicious: as the class says.
+    """
+    import pyarrow.parquet as pq
+
+    wanted = {column.casefold() for column in columns}
+    with open(file.path, "rb") as opened:
+        size = _require_parquet(opened, table)
+        limited = {"thrift_string_size_limit": MOST_FOOTER, "thrift_container_size_limit": 2**20}
+        footer = pq.ParquetFile(opened, **limited).metadata
+        _check_footer(footer, size, limits, len(wanted))
+        read = [
+            i
+            for i in range(footer.num_columns)
+            if footer.schema.column(i).path.casefold() in wanted and not footer.schema.column(i).max_repetition_level
+        ]
+        for group in range(footer.num_row_groups):
+            described = footer.row_group(group)
+            for i in read:
+                _check_chunk(opened, described.column(i), described.num_rows, limits)
+
+
+def _require_parquet(opened: BinaryIO, table: str) -> int:
+    """The size of the file, if it begins and ends like Parquet."""
+    first = opened.read(4)
+    size = opened.seek(0, 2)
+    opened.seek(max(size - 8, 0))
+    last = opened.read(8)
+    if first != MAGIC or last[4:] != MAGIC:
+        raise SchemaError(f"The source of {table!r} is not a Parquet file.", fix="check the file, or its kind")
+    if int.from_bytes(last[:4], "little") > min(MOST_FOOTER, size):
+        raise Suspicious("the footer is larger than the file, or than any footer")
+    opened.seek(0)
+    return size
+
+
+def _check_footer(footer: Any, size: int, limits: Limits, columns: int) -> None:
+    groups = [footer.row_group(i).num_rows for i in range(footer.num_row_groups)]
+    if footer.num_columns > limits.columns:
+        raise Suspicious(f"more than {limits.columns} columns")
+    if footer.num_rows > limits.rows or min(groups, default=0) < 0 or sum(groups) != footer.num_rows:
+        raise Suspicious(f"more than {limits.rows} rows, or row groups that do not add up to the rows")
+    unpacked = footer.num_rows * columns * 8
+    if unpacked > max(MOST_UNPACKED, size * MOST_RATIO):
+        raise Suspicious(f"{size} bytes say that they unpack to {unpacked}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """What a page header says, and where the page's bytes are."""
+
+    kind: int
+    values: int
+    encoding: int
+    packed: int
+    unpacked: int
+    at: int
+
+
+def _check_chunk(opened: BinaryIO, chunk: Any, rows: int, limits: Limits) -> None:
+    values = unpacked = 0
+    for page in _pages(opened, chunk, rows):
+        unpacked += page.unpacked
+        if not 0 <= page.unpacked <= limits.page_bytes or unpacked > chunk.total_uncompressed_size:
+            raise Suspicious("a page is too large, or larger than the footer says")
+        if page.kind == _DICTIONARY:
+            _check_dictionary(opened, page, chunk, limits)
+        else:
+            values += page.values
+            _check_data(page, limits)
+    if values != rows or chunk.num_values != rows:
+        raise Suspicious("pages hold more or fewer values than the footer says")
+
+
+def _pages(opened: BinaryIO, chunk: Any, rows: int) -> Iterator[_Page]:
+    """The pages of a column chunk, until all of its rows were seen."""
+    if not rows:
+        return
+    at, first_data = chunk.data_page_offset, chunk.data_page_offset
+    if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
+        at = chunk.dictionary_page_offset
+    end = at + chunk.total_compressed_size
+    if not 4 <= at <= first_data <= end:
+        raise Suspicious("a column chunk lies where it cannot")
+    seen = 0
+    while seen < rows:
+        page = _page(opened, at)
+        if page.at + page.packed > end or page.packed < 0 or page.values < 0:
+            raise Suspicious("a page goes on beyond its column chunk")
+        at = page.at + page.packed
+        if page.kind != _INDEX:
+            seen += page.values if page.kind != _DICTIONARY else 0
+            yield page
+
+
+def _page(opened: BinaryIO, at: int) -> _Page:
+    opened.seek(at)
+    reader = CompactReader(opened.read(MOST_HEADER))
+    header = reader.struct()
+    kind = _whole(header, 1)
+    detail = header.get({_DATA: 5, _INDEX: 6, _DICTIONARY: 7, _DATA_V2: 8}.get(kind, 0))
+    if not isinstance(detail, dict):
+        raise Suspicious("a page of no known kind")
+    values = 0 if kind == _INDEX else _whole(detail, 1)
+    encoding = _whole(detail, 4 if kind == _DATA_V2 else 2) if kind != _INDEX else 0
+    return _Page(kind, values, encoding, _whole(header, 3), _whole(header, 2), at + reader.at)
+
+
+def _whole(fields: Struct, number: int) -> int:
+    value = fields.get(number)
+    if not isinstance(value, int):
+        raise Suspicious("a page header lacks a number")
+    return value
+
+
+def _check_data(page: _Page, limits: Limits) -> None:
+    if page.unpacked > limits.value_bytes * page.values + MOST_HEADER:
+        raise Suspicious("values are longer than they may be")
+    # Each value may repeat the beginning of the one before, so the header bounds nothing but the product.
+    if page.encoding == _DELTA_BYTE_ARRAY and page.unpacked * page.values > 2 * limits.page_bytes:
+        raise Suspicious("texts share prefixes (DELTA_BYTE_ARRAY), so their size cannot be known: use another encoding")
+
+
+def _check_dictionary(opened: BinaryIO, page: _Page, chunk: Any, limits: Limits) -> None:
+    if chunk.physical_type != "BYTE_ARRAY" or page.unpacked <= limits.value_bytes:
+        return
+    import pyarrow as pa
+
+    opened.seek(page.at)
+    data = opened.read(page.packed)
+    if chunk.compression != "UNCOMPRESSED":
+        codec = {"LZ4": "lz4_raw"}.get(chunk.compression, chunk.compression.lower())
+        data = pa.Codec(codec).decompress(data, decompressed_size=page.unpacked, asbytes=True)
+    at = 0
+    while at + 4 <= len(data):
+        length = int.from_bytes(data[at : at + 4], "little")
+        if length > limits.value_bytes:
+            raise Suspicious("a dictionary holds a value that is longer than it may be")
+        at += 4 + length

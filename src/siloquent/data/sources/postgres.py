@@ -1,0 +1,203 @@
+"""PostgreSQL tables: declared columns as text, in one read-only transaction, kept as Arrow in this process.
+
+Why not by DuckDB's own extension, and why not aggregated over there: docs/decisions/data-postgres.md.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from siloquent.data.engines.base import Limits, quiet
+from siloquent.errors import MissingExtra, SchemaError, UnknownName
+
+if TYPE_CHECKING:
+    import psycopg
+    import pyarrow as pa
+
+    from siloquent.schema.workspace import Workspace
+
+TIMEOUT_SECONDS = 600
+MOST_SECRET = 10_000
+_SETTINGS = (
+    "TimeZone = 'UTC'",
+    "DateStyle = 'ISO'",
+    "extra_float_digits = 1",
+    f"statement_timeout = {TIMEOUT_SECONDS}000",
+)
+
+
+class PostgresTable:
+    """One table or view of a named database, known by its columns until its rows are asked for.
+
+    Args:
+        name: The database's name in ``siloquent.toml``.
+        inner: ``TABLE`` (of schema public) or ``SCHEMA.TABLE``.
+    Raises:
+        SchemaError, UnknownName: The database or the table is not declared, or its connection text cannot be had.
+        MissingExtra: psycopg is not installed.
+        DataError: The server cannot be reached.
+    """
+
+    def __init__(
+        self, workspace: Workspace | None, name: str, inner: str, wanted: Sequence[str], limits: Limits, *, table: str
+    ) -> None:
+        if not inner:
+            raise SchemaError(f"The source of {table!r} names no table.", fix=f'source = "postgres:{name}#TABLE"')
+        schema, _, relation = inner.rpartition(".")
+        self._dsn = connection_text(workspace, name, table=table)
+        self._relation, self._limits = (schema or "public", relation), limits
+        columns, known = self._look()
+        if not columns:
+            raise UnknownName(f"table in the source of {table!r}", inner, known)
+        folded = {column.casefold() for column in wanted}
+        self._columns = columns
+        self._wanted = [column for column in columns if column.casefold() in folded]
+
+    def empty(self) -> pa.Table:
+        """All columns without rows."""
+        import pyarrow as pa
+
+        return pa.table({name: pa.array([], pa.string()) for name in self._columns})
+
+    @quiet
+    def rows(self) -> pa.Table:
+        """The rows with the declared columns, as text; texts over ``limits.value_bytes`` are NULL."""
+        import pyarrow as pa
+
+        names = self._wanted or ["nothing"]
+        batches, rows, size = [], 0, 0
+        with self._connected() as connection, connection.cursor() as cursor, cursor.copy(self._copy()) as copy:
+            for batch in _parsed(iter(copy), names, self._limits):
+                batches.append(batch)
+                rows, size = rows + batch.num_rows, size + batch.nbytes
+                if rows > self._limits.rows or size > self._limits.kept_bytes:
+                    raise ValueError(f"more than {self._limits.rows} rows or {self._limits.kept_bytes} bytes")
+        return pa.Table.from_batches(batches, pa.schema([(name, pa.string()) for name in names]))
+
+    @quiet
+    def _look(self) -> tuple[list[str], list[str]]:
+        """The table's columns in order, and the tables that this role can see."""
+        with self._connected() as connection:
+            columns = connection.execute(
+                "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s "
+                "ORDER BY ordinal_position",
+                self._relation,
+            ).fetchall()
+            known = connection.execute(
+                "SELECT table_schema, table_name FROM information_schema.tables "
+                "WHERE table_schema NOT IN ('pg_catalog', 'information_schema') LIMIT 1000"
+            ).fetchall()
+        names = [name if schema == "public" else f"{schema}.{name}" for schema, name in known]
+        return [str(column[0]) for column in columns], names
+
+    def _copy(self) -> bytes:
+        """The statement that sends the rows as CSV: NULL is an empty cell, everything else is quoted."""
+        cells = []
+        for name in self._wanted:
+            text = exp.cast(exp.column(exp.to_identifier(name, quoted=True)), "TEXT")
+            most = exp.Literal.number(self._limits.value_bytes)
+            short = exp.LTE(this=exp.Anonymous(this="OCTET_LENGTH", expressions=[text]), expression=most)
+            cells.append(exp.alias_(exp.Case().when(short, text.copy()), name, quoted=True))
+        query = exp.select(*(cells or [exp.alias_(exp.Literal.number(0), "nothing")]))
+        query = query.from_(exp.table_(self._relation[1], db=self._relation[0], quoted=True))
+        return f"COPY ({query.sql('postgres')}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)".encode()
+
+    @contextmanager
+    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection within one read-only transaction that sees the database as of its beginning."""
+        import psycopg
+
+        with psycopg.connect(self._dsn, connect_timeout=10, client_encoding="UTF8") as connection:
+            connection.read_only = True
+            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            for setting in _SETTINGS:
+                connection.execute(f"SET LOCAL {setting}".encode())
+            yield connection
+
+
+def connection_text(workspace: Workspace | None, name: str, *, table: str) -> str:
+    """How database ``name`` is reached: from an environment variable, or from a file that only its owner can read.
+
+    Raises:
+        UnknownName: ``siloquent.toml`` has no ``[postgres.NAME]``.
+        SchemaError: The variable or file is not there, or others can read the file.
+        MissingExtra: psycopg is not installed.
+    """
+    try:
+        import psycopg  # noqa: F401
+    except ImportError:
+        raise MissingExtra("postgres", f"The source of {table!r}") from None
+    declared = {known: (where, value) for known, where, value in (workspace.postgres if workspace else ())}
+    if name not in declared:
+        raise UnknownName(
+            "database in siloquent.toml", name, declared, fix=f'[postgres.{name}] with dsn_env = "SOME_VARIABLE"'
+        )
+    where, value = declared[name]
+    assert workspace is not None
+    text = os.environ.get(value, "") if where == "dsn_env" else _secret(workspace.folder / value, name)
+    if not text.strip():
+        raise SchemaError(
+            f"[postgres.{name}] is kept in {value}, which is not set.",
+            fix=f"export {value}=postgresql://USER@HOST/DATABASE",
+        )
+    return text.strip().replace("postgresql+psycopg://", "postgresql://", 1)
+
+
+def _secret(path: Path, name: str) -> str:
+    """The text of a file that is nobody else's."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        raise SchemaError(f"[postgres.{name}] is kept in {path}, which cannot be opened or is a link.") from None
+    with open(descriptor, encoding="utf-8", errors="replace") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077 or found.st_uid not in (os.geteuid(), 0):
+            raise SchemaError(f"{path} holds a password and others can read it.", fix=f"chmod 600 {path}")
+        return file.read(MOST_SECRET)
+
+
+class _Stream(io.RawIOBase):
+    """The blocks of a COPY as a file."""
+
+    def __init__(self, blocks: Iterator[Any]) -> None:
+        self._blocks, self._rest = blocks, b""
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill ``buffer`` from the next block, or what was left of the last one."""
+        if not self._rest:
+            self._rest = bytes(next(self._blocks, b""))
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
+
+
+def _parsed(blocks: Iterator[Any], names: Sequence[str], limits: Limits) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    # A row must fit into a block: its cells are bounded, and a quote within a cell is written twice.
+    block = max(2**23, len(names) * (2 * limits.value_bytes + 3))
+    with csv.open_csv(
+        pa.PythonFile(io.BufferedReader(_Stream(blocks)), mode="r"),
+        read_options=csv.ReadOptions(column_names=list(names), block_size=block, use_threads=False),
+        parse_options=csv.ParseOptions(newlines_in_values=True),
+        convert_options=csv.ConvertOptions(
+            column_types={name: pa.string() for name in names},
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    ) as reader:
+        yield from reader

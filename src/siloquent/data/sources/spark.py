@@ -1,0 +1,62 @@
+"""Tables of a Spark catalogue: the running session, or a local one with what a shared machine needs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from siloquent.data.engines.base import quiet
+from siloquent.data.engines.spark import SparkEngine
+from siloquent.errors import MissingExtra, SchemaError, UnknownName
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NAME_PARTS = 3
+
+
+def open_spark(where: str, master: str, *, table: str) -> SparkEngine:
+    """The table ``where`` (``TABLE``, ``DB.TABLE`` or ``CAT.DB.TABLE``) of the active session's catalogue.
+
+    Raises:
+        MissingExtra: pyspark is not installed.
+        SchemaError: ``where`` is no table's name. UnknownName: There is no such table (did you mean).
+        DataError: Spark does not start, or cannot read the table.
+    """
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        raise MissingExtra("spark", f"The source of {table!r}") from None
+    parts = where.split(".")
+    if not all(parts) or len(parts) > _NAME_PARTS:
+        raise SchemaError(f"The source of {table!r} names no table.", fix='source = "spark:CATALOGUE.DATABASE.TABLE"')
+    session = _session(master)
+    catalogue, database, relation = [""] * (_NAME_PARTS - len(parts)) + parts
+    found = exp.table_(relation, db=database or None, catalog=catalogue or None, quoted=True)
+    name = found.sql("spark")
+    if not quiet(session.catalog.tableExists)(name):
+        raise UnknownName(f"table in the source of {table!r}", where, _tables(session))
+    return SparkEngine(session, found)
+
+
+@quiet
+def _session(master: str) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # kernels need this very environment
+    settings: dict[str, Any] = {"spark.ui.enabled": "false", "spark.sql.execution.arrow.pyspark.enabled": "true"}
+    builder = SparkSession.builder.master(master).appName("siloquent")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+@quiet
+def _tables(session: SparkSession) -> list[str]:
+    return [found.name for found in session.catalog.listTables()][:1000]

@@ -1,0 +1,95 @@
+"""Just enough of Thrift's compact protocol to read Parquet page headers without trusting a length in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+_BOOLEANS = {1: True, 2: False}
+_DEEPEST = 8
+
+Struct = dict[int, object]
+
+
+class Malformed(ValueError):
+    """The bytes are no Thrift structure, or it goes on beyond them."""
+
+
+class CompactReader:
+    """Reads one structure from ``data``, from its beginning; afterwards ``at`` is where it ended."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def struct(self, depth: int = 0) -> Struct:
+        """Fields by number: whole numbers, booleans, bytes and structures; lists and maps are read over.
+
+        Raises:
+            Malformed: as the class says.
+        """
+        if depth > _DEEPEST:
+            raise Malformed("nested too deeply")
+        fields: Struct = {}
+        number = 0
+        while head := self._byte():
+            kind, step = head & 15, head >> 4
+            number = number + step if step else self._signed()
+            fields[number] = _BOOLEANS[kind] if kind in _BOOLEANS else self._value(kind, depth)
+        return fields
+
+    def _value(self, kind: int, depth: int) -> object:
+        readers: dict[int, Callable[[], object]] = {
+            3: self._byte,
+            4: self._signed,
+            5: self._signed,
+            6: self._signed,
+            7: lambda: self._bytes(8),
+            8: lambda: self._bytes(self._unsigned()),
+            9: lambda: self._list(depth),
+            10: lambda: self._list(depth),
+            11: lambda: self._map(depth),
+            12: lambda: self.struct(depth + 1),
+        }
+        if kind not in readers:
+            raise Malformed(f"unknown type {kind}")
+        return readers[kind]()
+
+    def _list(self, depth: int) -> None:
+        head = self._byte()
+        size = self._unsigned() if head >> 4 == 15 else head >> 4
+        self._skip([head & 15], size, depth)
+
+    def _map(self, depth: int) -> None:
+        size = self._unsigned()
+        kinds = self._byte() if size else 0
+        self._skip([kinds >> 4, kinds & 15], size, depth)
+
+    def _skip(self, kinds: list[int], size: int, depth: int) -> None:
+        if depth > _DEEPEST or size > len(self.data):
+            raise Malformed("a list is longer than its bytes")
+        for _ in range(size):
+            for kind in kinds:
+                # In lists a boolean is a byte of its own.
+                self._value(3 if kind in _BOOLEANS else kind, depth + 1)
+
+    def _signed(self) -> int:
+        value = self._unsigned()
+        return (value >> 1) ^ -(value & 1)
+
+    def _unsigned(self) -> int:
+        value = 0
+        for shift in range(0, 70, 7):
+            byte = self._byte()
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+        raise Malformed("a number of more than ten bytes")
+
+    def _byte(self) -> int:
+        return self._bytes(1)[0]
+
+    def _bytes(self, count: int) -> bytes:
+        end = self.at + count
+        if end > len(self.data):
+            raise Malformed("it ends too early")
+        found, self.at = self.data[self.at : end], end
+        return found
