@@ -196,11 +196,13 @@ def _product(cursor: Cursor) -> Node:
 
 
 def _computed(cursor: Cursor, operators: Sequence[str], read: Callable[[Cursor], Node]) -> Node:
-    start = cursor.token.start
+    start, steps = cursor.token.start, 0
     node = read(cursor)
     while op := cursor.take(*operators):
         left = _expression(cursor, start, node)
-        place = cursor.token.start
+        place, steps = cursor.token.start, steps + 1
+        if steps > MOST_DEPTH:
+            raise SyntaxProblem(f"Expressions nest more than {MOST_DEPTH} deep", position=place)
         node = Arithmetic(left, cast(ArithmeticOp, op), _expression(cursor, place, read(cursor)))
     return node
 
@@ -232,6 +234,8 @@ def _primary(cursor: Cursor) -> Node:
     literal = _literal(cursor)
     if literal is not None:
         return literal
+    if cursor.at("INTERVAL") and cursor.following.kind in ("number", "text"):
+        raise cursor.refused(WHY_NOT["INTERVAL"])
     if cursor.token.kind == "word" and cursor.following.word == "(":
         return _call(cursor)
     if cursor.token.kind in ("word", "quoted"):
@@ -290,7 +294,7 @@ def _call(cursor: Cursor) -> Call:
         raise cursor.problem()
     function = cursor.token.text.lower()
     if function not in FUNCTIONS:
-        near = get_close_matches(function, FUNCTIONS, n=1)
+        near = get_close_matches(function[:40], FUNCTIONS, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise RequestError(
             f"There is no function {function[:40]!r} (at character {cursor.token.start}).{hint} "

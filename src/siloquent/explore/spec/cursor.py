@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from difflib import get_close_matches
 
@@ -10,6 +11,8 @@ from siloquent.explore.spec.forms import MOST_DEPTH
 from siloquent.explore.spec.numbers import check_number
 from siloquent.explore.spec.tokens import Token, tokens
 from siloquent.explore.spec.words import CLAUSES, RESERVED, WHY_NOT, Refusal
+
+_LONGEST_WORD = 40
 
 
 class Cursor:
@@ -110,15 +113,13 @@ class Cursor:
         token = self.token
         if token.word in WHY_NOT:
             return self.refused(WHY_NOT[token.word])
-        words = [word for word in expected if word.isupper()]
-        near = get_close_matches(token.word, words, n=1, cutoff=0.7) if token.kind == "word" else []
         fix = ""
-        if near:
-            detail, fix = f"Did you mean {near[0]} instead of {token.text!r}?", f"write {near[0]}"
-        elif token.kind == "end":
+        if token.kind == "end":
             detail = "The text ends too early"
         elif token.word in [clause.split()[0] for clause in CLAUSES]:
             detail = f"{token.word} stands in the wrong place: the order is {', '.join(CLAUSES[:-1])}"
+        elif near := _near(token, expected):
+            detail, fix = f"Did you mean {near} instead of {token.text!r}?", f"write {near}"
         else:
             detail = f"{_shown(token)} does not fit here"
         return SyntaxProblem(detail, position=token.start, expected=" or ".join(expected), fix=fix)
@@ -129,6 +130,15 @@ class Cursor:
         return RequestError(f"{why.reason.removesuffix('.')} ({place}).", fix=why.fix)
 
 
+def _near(token: Token, expected: Sequence[str]) -> str:
+    """The one of the ``expected`` words that was probably meant; empty if none is near."""
+    # Comparing a word of 64 kB with others takes seconds, and nobody mistypes one.
+    if not 2 <= len(token.word) <= _LONGEST_WORD:
+        return ""
+    near = get_close_matches(token.word, [word for word in expected if word.isupper()], n=1, cutoff=0.7)
+    return near[0] if near else ""
+
+
 def _shown(token: Token) -> str:
-    text = token.text if len(token.text) <= 40 else f"{token.text[:40]}.."
+    text = token.text if len(token.text) <= _LONGEST_WORD else f"{token.text[:_LONGEST_WORD]}.."
     return "the end" if token.kind == "end" else repr(text)

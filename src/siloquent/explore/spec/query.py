@@ -16,6 +16,7 @@ Kind = Literal["wcq", "icq", "tcq"]
 Reuse = Literal["any", "none", "simultaneous"]
 DEFAULT_BETA = Fraction(1, 2000)
 MOST_PREDICATES = 100_000
+MOST_KEYS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ class GroupBy:
     keys: tuple[Expression, ...]
 
     def __post_init__(self) -> None:
-        if not self.keys:
-            raise RequestError("GROUP BY needs at least one key.")
+        if not 1 <= len(self.keys) <= MOST_KEYS:
+            raise RequestError(f"GROUP BY has 1 to {MOST_KEYS} keys, not {len(self.keys):,}.")
         for key in self.keys:
             one_attribute(key)
         if len(set(self.keys)) != len(self.keys):
@@ -93,8 +94,8 @@ class Cube:
     def __post_init__(self) -> None:
         for name in self.attributes:
             check_name(name, "attribute")
-        if not self.attributes or len(set(self.attributes)) != len(self.attributes):
-            raise RequestError("CUBE names one or more attributes, each once.", fix="CUBE(ward, sex)")
+        if not 1 <= len(self.attributes) <= MOST_KEYS or len(set(self.attributes)) != len(self.attributes):
+            raise RequestError(f"CUBE names 1 to {MOST_KEYS} attributes, each once.", fix="CUBE(ward, sex)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,10 +127,13 @@ def _read_groups(cursor: Cursor, items: _Items) -> Workload:
     keys = [_read_key(cursor)]
     while cursor.take(","):
         keys.append(_read_key(cursor))
+    workload, known = GroupBy(tuple(keys)), set(keys)
     for start, key in items.keys:
-        if key not in keys:
-            raise SyntaxProblem("This is not one of the keys behind GROUP BY", position=start, fix="add it there")
-    return GroupBy(tuple(keys))
+        if key not in known:
+            wrong = "is not one of the keys behind GROUP BY" if key not in keys else "is named twice"
+            raise SyntaxProblem(f"This item {wrong}", position=start, fix="SELECT ward, COUNT(*) .. GROUP BY ward")
+        known.discard(key)
+    return workload
 
 
 def _read_key(cursor: Cursor) -> Expression:

@@ -1,0 +1,79 @@
+"""A measurement as the ledger keeps it: whole numbers, the event, and all that is needed to read them again."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import LedgerError
+from siloquent.privacy import Event, event_from_json, event_to_json
+
+Form = Literal["answers", "strategy", "chosen"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """What a mechanism released.
+
+    ``form``: noisy ``answers`` of the workload in grid steps; noisy ``strategy`` queries, whose whole matrices are
+    ``strategy``, one a block; or the ids ``chosen``. ``alpha_steps`` is the error bound that was promised, as text.
+    """
+
+    mechanism: str
+    form: Form
+    event: Event
+    values: tuple[int, ...]
+    alpha: str
+    strategy: tuple[NDArray[np.int64], ...] = ()
+
+    def to_payload(self) -> bytes:
+        """Canonical bytes: the same measurement always gives the same ones."""
+        plain = {
+            "format": 1,
+            "mechanism": self.mechanism,
+            "form": self.form,
+            "event": event_to_json(self.event),
+            "values": list(self.values),
+            "alpha": self.alpha,
+            "strategy": [_packed(matrix) for matrix in self.strategy],
+        }
+        return json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_payload(cls, payload: bytes) -> Measured:
+        """The measurement that ``payload`` was made from.
+
+        Raises:
+            LedgerError: it is not one, or of a later format.
+        """
+        try:
+            plain = json.loads(payload)
+            if plain["format"] != 1:
+                raise LedgerError("A stored answer has a later format.", fix="pip install --upgrade siloquent")
+            return cls(
+                mechanism=plain["mechanism"],
+                form=plain["form"],
+                event=event_from_json(plain["event"]),
+                values=tuple(plain["values"]),
+                alpha=plain["alpha"],
+                strategy=tuple(_unpacked(text) for text in plain["strategy"]),
+            )
+        except (ValueError, KeyError, TypeError) as broken:
+            raise LedgerError("A stored answer cannot be read.", fix="siloquent ledger verify") from broken
+
+
+def _packed(matrix: NDArray[np.int64]) -> list[object]:
+    text = base64.b64encode(zlib.compress(np.ascontiguousarray(matrix, dtype="<i8").tobytes(), 6)).decode()
+    return [*matrix.shape, text]
+
+
+def _unpacked(packed: list[object]) -> NDArray[np.int64]:
+    rows, columns, text = packed
+    raw = zlib.decompress(base64.b64decode(str(text)))
+    return np.frombuffer(raw, dtype="<i8").reshape(int(str(rows)), int(str(columns))).astype(np.int64)

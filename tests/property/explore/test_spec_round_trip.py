@@ -1,0 +1,59 @@
+"""A question keeps its meaning through text, and equal questions have equal digests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+
+from siloquent.explore.spec import (
+    Query,
+    canonical,
+    parse,
+    parse_expression,
+    parse_predicate,
+    render,
+    render_expression,
+    render_predicate,
+)
+from siloquent.explore.spec.forms import tidy
+from siloquent.explore.spec.predicate import Expression, Predicate
+from unit.explore.spec.questions import expressions, predicates, queries
+
+
+@given(query=queries())
+def test_a_question_survives_being_written_down(query: Query) -> None:
+    assert parse(render(query)) == query
+
+
+@given(query=queries())
+def test_writing_it_down_twice_gives_one_text_and_one_digest(query: Query) -> None:
+    again = parse(render(query))
+    assert render(again) == render(query)
+    assert canonical(again) == canonical(query)
+
+
+@given(query=queries())
+def test_asking_for_the_price_has_the_digest_of_the_question(query: Query) -> None:
+    assert canonical(replace(query, explain=True)) == canonical(replace(query, explain=False))
+
+
+@given(one=queries(), other=queries())
+def test_different_questions_have_different_digests(one: Query, other: Query) -> None:
+    same = replace(one, explain=False) == replace(other, explain=False)
+    assert (canonical(one) == canonical(other)) == same
+
+
+@given(predicate=predicates)
+def test_a_condition_survives_being_written_down(predicate: Predicate) -> None:
+    assert parse_predicate(render_predicate(predicate)) == tidy(predicate)
+
+
+@given(expression=expressions)
+def test_an_expression_survives_being_written_down(expression: Expression) -> None:
+    assert parse_expression(render_expression(expression)) == expression
+
+
+@given(predicate=predicates)
+def test_a_tidy_condition_stays_as_it_is(predicate: Predicate) -> None:
+    assert tidy(tidy(predicate)) == tidy(predicate)

@@ -1,0 +1,148 @@
+"""Random questions of every shape, for property tests."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from fractions import Fraction
+
+from hypothesis import strategies as st
+
+from siloquent.explore.spec.predicate import (
+    FUNCTIONS,
+    And,
+    Arithmetic,
+    Call,
+    Column,
+    Compare,
+    Expression,
+    InList,
+    IsNull,
+    Like,
+    Not,
+    Or,
+    Predicate,
+    Value,
+)
+from siloquent.explore.spec.query import (
+    Accuracy,
+    Count,
+    Cube,
+    GroupBy,
+    Having,
+    Predicates,
+    Query,
+    Ranges,
+    Spend,
+    Sum,
+    Top,
+    Workload,
+)
+from siloquent.explore.spec.words import RESERVED, TAIL
+
+letters = st.characters(exclude_categories=["Cs", "Cc"])
+names = st.one_of(
+    st.sampled_from(["age", "sex", "ward", "day", "year", "date", "cost", "w", "bin", "count", "Ward", "ſelect"]),
+    st.sampled_from(sorted(RESERVED) + [word.lower() for word in (*sorted(RESERVED), *TAIL)]),
+    st.text(letters, min_size=1, max_size=12),
+)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
+numbers = st.builds(
+    lambda digits, places: Decimal(digits).scaleb(-places), st.integers(-(10**20), 10**20), st.integers(0, 20)
+)
+amounts = st.builds(lambda digits, places: Decimal(digits).scaleb(-places), st.integers(1, 10**12), st.integers(0, 12))
+moments = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31))
+sorts = (st.integers(-(10**59), 10**59) | numbers, texts, st.booleans(), st.dates(date(1, 1, 1)), moments)
+constants = st.one_of(*sorts)
+columns = st.builds(Column, names)
+COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
+
+
+def _longer(name: str, inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
+    numeric = st.builds(Value, sorts[0])
+    operators = st.sampled_from(["+", "-", "*", "//", "%"])
+    return st.one_of(
+        st.builds(Call, st.sampled_from(FUNCTIONS), inner),
+        st.builds(Arithmetic, inner, operators, inner | numeric),
+        st.builds(Arithmetic, numeric, operators, inner),
+    )
+
+
+def expressions_of(name: str) -> st.SearchStrategy[Expression]:
+    """Expressions of one attribute."""
+    return st.recursive(st.just(Column(name)), lambda inner: _longer(name, inner), max_leaves=5)
+
+
+expressions = names.flatmap(expressions_of)
+lists = st.one_of(*(st.lists(sort, min_size=1, max_size=4) for sort in sorts)).map(tuple)
+tests = st.one_of(
+    st.builds(Compare, expressions, st.sampled_from(COMPARISONS), st.builds(Value, constants) | expressions),
+    st.builds(InList, expressions, lists),
+    st.builds(Like, expressions, texts),
+    st.builds(IsNull, expressions),
+)
+
+
+def _joined(inner: st.SearchStrategy[Predicate]) -> st.SearchStrategy[Predicate]:
+    parts = st.one_of(st.just([]), st.lists(inner, min_size=2, max_size=3)).map(tuple)
+    return st.one_of(st.builds(And, parts), st.builds(Or, parts), st.builds(Not, inner))
+
+
+predicates: st.SearchStrategy[Predicate] = st.recursive(tests, _joined, max_leaves=8)
+
+
+@st.composite
+def ranges(draw: st.DrawFn) -> Ranges:
+    """HISTOGRAM and PREFIX with 1 to 1,000 bins."""
+    lo, width = draw(numbers), draw(amounts)
+    hi = lo + width * draw(st.integers(1, 1_000))
+    if lo >= hi or (Fraction(hi) - Fraction(lo)) / Fraction(width) > 10_000:
+        hi, lo, width = Decimal(10), Decimal(0), Decimal("0.5")
+    return Ranges(draw(st.sampled_from(["histogram", "prefix"])), draw(names), lo, hi, width)
+
+
+workloads: st.SearchStrategy[Workload] = st.one_of(
+    st.lists(expressions, min_size=1, max_size=3, unique=True).map(lambda keys: GroupBy(tuple(keys))),
+    st.lists(predicates, min_size=1, max_size=3).map(lambda parts: Predicates(tuple(parts))),
+    st.just(Predicates((And(()),))),
+    ranges(),
+    st.lists(names, min_size=1, max_size=3, unique=True).map(lambda found: Cube(tuple(found))),
+)
+betas = st.one_of(
+    st.integers(1, 10**9 - 1).map(lambda part: Fraction(part, 10**9)),
+    st.fractions(min_value=Fraction(1, 10**9), max_value=1 - Fraction(1, 10**9), max_denominator=10**9),
+)
+choices = st.one_of(
+    st.none(),
+    st.builds(Having, st.sampled_from([">", ">="]), numbers),
+    st.builds(Top, st.integers(1, 1_000), st.booleans()),
+)
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> Query:
+    """Every shape of question that there is."""
+    workload, choice = draw(workloads), draw(choices)
+    aggregate = draw(st.just(Count()) | st.builds(Sum, names))
+    shows_values = choice is None or (isinstance(workload, GroupBy) and draw(st.booleans()))
+    percent = draw(st.booleans()) and isinstance(aggregate, Count)
+    accuracy = st.builds(Accuracy, amounts, betas, st.just(percent), st.booleans())
+    shares = st.none() | betas.filter(lambda share: 10**9 % share.denominator == 0).map(
+        lambda share: Decimal(share.numerator * (10**9 // share.denominator)).scaleb(-9)
+    )
+    spend = st.builds(Spend, amounts, st.just("epsilon"), shares, betas, st.booleans())
+    rho = st.builds(Spend, amounts, st.just("rho"), st.none(), betas, st.booleans())
+    return Query(
+        table=draw(names),
+        workload=workload,
+        promise=draw(accuracy | spend | rho),
+        aggregate=aggregate,
+        where=draw(st.none() | predicates),
+        having=choice if isinstance(choice, Having) else None,
+        top=choice if isinstance(choice, Top) else None,
+        shows_values=shows_values,
+        reuse=draw(st.sampled_from(["any", "none", "simultaneous"])),
+        optimistic=draw(st.booleans()),
+        explain=draw(st.booleans()),
+        alias=draw(st.just("") | names) if shows_values else "",
+    )

@@ -1,0 +1,86 @@
+"""Questions that can be read and have no answer here: the reason, and what to ask instead."""
+
+from __future__ import annotations
+
+import pytest
+
+from siloquent.errors import RequestError
+from siloquent.explore.spec import parse
+
+REFUSED = {
+    "SELECT MIN(age) FROM t ERROR 5": ("single people's values", "PREFIX"),
+    "SELECT ward, MAX(age) FROM t GROUP BY ward ERROR 5": ("single people's values", "PREFIX"),
+    "SELECT COUNT(DISTINCT ward) FROM t ERROR 5": ("DISTINCT", "GROUP BY ward"),
+    "SELECT DISTINCT ward FROM t ERROR 5": ("DISTINCT", "GROUP BY ward"),
+    "SELECT COUNT(ward) FROM t ERROR 5": ("COUNT counts rows", "IS NOT NULL"),
+    "SELECT COUNT(1) FROM t ERROR 5": ("COUNT counts rows", "COUNT(*)"),
+    "SELECT AVG(cost) FROM t ERROR 5 FOR AT LEAST 100 ROWS": ("AVG is not in this version", "divide"),
+    "SELECT VAR(cost) FROM t ERROR 5": ("not in this version", "HISTOGRAM"),
+    "SELECT STDDEV(cost) FROM t ERROR 5": ("not in this version", "HISTOGRAM"),
+    "SELECT MEDIAN(cost) FROM t ERROR 5": ("Quantiles are not in this version", "PREFIX"),
+    "SELECT QUANTILE(cost, 0.9) FROM t ERROR 5": ("Quantiles are not in this version", "PREFIX"),
+    "SELECT SUM(cost) FROM t ERROR 5 FOR AT LEAST 100 ROWS": ("FOR AT LEAST is not in this version", "SUM(cost)"),
+    "SELECT SUM(cost * 2) FROM t ERROR 5": ("one declared attribute", "declare"),
+    "SELECT SUM(DISTINCT cost) FROM t ERROR 5": ("DISTINCT", ""),
+    "SELECT SUM(SUM(cost)) FROM t ERROR 5": ("do not nest", "each group"),
+    "SELECT SUM(cost) FROM t ERROR 5 ROWS": ("own unit", "without ROWS"),
+    "SELECT SUM(cost) FROM t ERROR 5 PERCENT": ("bounds counts only", "own unit"),
+    "SELECT ward, COUNT(*), SUM(cost) FROM t GROUP BY ward ERROR 5, 50": ("One aggregate", "once for each"),
+    "SELECT COUNT(*) FROM t ERROR 5, 50": ("one error bound", "once for each"),
+    "SELECT COUNT(*) FROM t ERROR 5 RELATIVE": ("relative to the true count", "PERCENT"),
+    "SELECT COUNT(*) FROM t ERROR 5%": ("in words", "PERCENT"),
+    "SELECT COUNT(*) OVER () FROM t ERROR 5": ("Window functions", "each group"),
+    "SELECT ROW_NUMBER() OVER () FROM t ERROR 5": ("Window functions", "each group"),
+    "SELECT COUNT(*) FILTER (WHERE a) FROM t ERROR 5": ("FILTER", "BIN"),
+    "SELECT COUNT(*) FROM (SELECT * FROM t) ERROR 5": ("no other question", "AND, OR and NOT"),
+    "WITH u AS (SELECT 1) SELECT COUNT(*) FROM u ERROR 5": ("no other question", "AND, OR and NOT"),
+    "SELECT COUNT(*) FROM t JOIN u USING (id) ERROR 5": ("joins are not in this version", "one table"),
+    "SELECT COUNT(*) FROM t LEFT JOIN u ON a = b ERROR 5": ("joins are not in this version", "one table"),
+    "SELECT COUNT(*) FROM t, u ERROR 5": ("joins are not in this version", "one table"),
+    "SELECT COUNT(*) FROM t AS u ERROR 5": ("no other name", "leave AS out"),
+    "SELECT COUNT(*) FROM main.t ERROR 5": ("without database or schema", "FROM main"),
+    "SELECT COUNT(*) FROM t UNION SELECT COUNT(*) FROM u ERROR 5": ("UNION", "both questions"),
+    "SELECT ward, COUNT(*) FROM t GROUP BY ward LIMIT 5 ERROR 5": ("declared order", "ORDER BY COUNT(*) DESC LIMIT"),
+    "SELECT ward, COUNT(*) FROM t GROUP BY ward LIMIT 5 OFFSET 5 ERROR 5": ("declared order", "ORDER BY"),
+    "SELECT ward FROM t GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 5 OFFSET 5 ERROR 5": ("declared order", "ORDER BY"),
+    "SELECT ward FROM t GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 5% ERROR 5": ("not a share", "LIMIT 3"),
+    "SELECT ward, COUNT(*) FROM t GROUP BY ward ORDER BY COUNT(*) ERROR 5": ("needs LIMIT", "for free"),
+    "SELECT ward, COUNT(*) FROM t GROUP BY ward ORDER BY ward LIMIT 3 ERROR 5": ("declared order", "DESC LIMIT 3"),
+    "SELECT ward FROM t GROUP BY ward ORDER BY COUNT(*), ward LIMIT 3 ERROR 5": ("Ties", "alone"),
+    "SELECT ward FROM t GROUP BY ward HAVING ward = 'A' ERROR 5": ("only an aggregate", "WHERE"),
+    "SELECT ward FROM t GROUP BY ward HAVING COUNT(*) > 5 AND COUNT(*) < 9 ERROR 5": ("one threshold", "for free"),
+    "SELECT ward FROM t GROUP BY ward HAVING COUNT(*) < 9 ERROR 5": ("above a threshold", "COUNT(*) >"),
+    "SELECT ward, SUM(cost) FROM t GROUP BY ward HAVING COUNT(*) > 5 ERROR 5": ("another one is not", "two questions"),
+    "SELECT ward FROM t GROUP BY ward HAVING COUNT(*) > 5 ORDER BY COUNT(*) LIMIT 3 ERROR 5": ("not both", "counts"),
+    "SELECT COUNT(*) FROM t HAVING COUNT(*) > 5 ERROR 5": ("choose among groups", "GROUP BY"),
+    "SELECT ward AS w, COUNT(*) FROM t GROUP BY ward ERROR 5": ("its own name", "leave AS out"),
+    "SELECT 1, COUNT(*) FROM t GROUP BY 1 ERROR 5": ("not numbered", "GROUP BY ward"),
+    "SELECT ward, COUNT(*) FROM t GROUP BY ALL ERROR 5": ("one by one", "GROUP BY ward"),
+    "SELECT a, b, COUNT(*) FROM t GROUP BY CUBE(a, b) ERROR 5": ("plain GROUP BY", "CUBE(ward, sex)"),
+    "SELECT COUNT(*) FROM t GROUP BY COUNT(*) ERROR 5": ("not of aggregates", "GROUP BY ward"),
+    "SELECT * FROM t ERROR 5": ("Rows are never shown", "COUNT(*)"),
+    "SELECT ward, COUNT(*) FROM t GROUP BY ward KEYS UNKNOWN ERROR 5": ("undeclared values", "declare"),
+    "SELECT COUNT(*) FROM t ERROR 5; SELECT COUNT(*) FROM t ERROR 5": ("One question at a time", "one after the other"),
+    "DELETE FROM t": ("only read", "SELECT"),
+    "SELECT COUNT(*) FROM t ERROR inf": ("finite number", "digits"),
+    "SELECT COUNT(*) FROM t ERROR 0": ("above 0", "ERROR 200"),
+    "SELECT COUNT(*) FROM t ERROR -1": ("above 0", "ERROR 200"),
+    "SELECT COUNT(*) FROM t ERROR 5 CONFIDENCE 1": ("between 0 and 1", "0.9995"),
+    "SELECT COUNT(*) FROM t ERROR 5 CONFIDENCE 95 PERCENT": ("between 0 and 1", "0.9995"),
+    "SELECT COUNT(*) FROM t BUDGET 0 EPSILON": ("above 0", "BUDGET 0.01 EPSILON"),
+    "SELECT COUNT(*) FROM t BUDGET 1 RHO DELTA 1e-6": ("RHO has no DELTA", "RHO"),
+    "BIN t ON AVG(cost) WHERE W = CUBE(ward) ERROR 5": ("AVG is not in this version", "divide"),
+    "BIN t ON COUNT(*) WHERE W = HISTOGRAM(age, 0, 100, 0) ERROR 5": ("width above 0", ""),
+    "BIN t ON COUNT(*) WHERE W = HISTOGRAM(age, 0, 1e6, 1) ERROR 5": ("more than 100,000 bins", ""),
+    "BIN t ON COUNT(*) WHERE W = CUBE(ward, ward) ERROR 5": ("each once", "CUBE(ward, sex)"),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_it_is_refused_with_a_reason_and_a_better_question(text: str) -> None:
+    reason, fix = REFUSED[text]
+    with pytest.raises(RequestError) as refused:
+        parse(text)
+    assert reason in refused.value.detail
+    assert fix in refused.value.fix
+    assert refused.value.spent == "nothing"

@@ -1,0 +1,159 @@
+"""SQL texts and the questions that they ask."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+
+from siloquent.errors import SyntaxProblem
+from siloquent.explore.spec import parse, parse_sql
+from siloquent.explore.spec.predicate import And, Call, Column, Compare, Value
+from siloquent.explore.spec.query import Accuracy, Count, GroupBy, Having, Predicates, Query, Spend, Sum, Top
+
+EDUCATION = GroupBy((Column("education"),))
+
+
+def test_groups_with_their_counts_are_a_wcq() -> None:
+    asked = parse_sql("SELECT education, COUNT(*) FROM adult GROUP BY education ERROR 2 PERCENT CONFIDENCE 0.9995")
+    promise = Accuracy(Decimal(2), Fraction(1, 2000), percent=True)
+    assert asked == Query("adult", EDUCATION, promise)
+    assert asked.kind == "wcq"
+
+
+def test_groups_above_a_threshold_are_an_icq() -> None:
+    asked = parse_sql("SELECT education FROM adult GROUP BY education HAVING COUNT(*) > 1000 ERROR 300")
+    having = Having(">", Decimal(1000))
+    assert asked == Query("adult", EDUCATION, Accuracy(Decimal(300)), having=having, shows_values=False)
+    assert asked.kind == "icq"
+
+
+def test_the_largest_groups_are_a_tcq() -> None:
+    asked = parse_sql("SELECT education FROM adult GROUP BY education ORDER BY COUNT(*) DESC LIMIT 3 ERROR 300")
+    assert asked == Query("adult", EDUCATION, Accuracy(Decimal(300)), top=Top(3), shows_values=False)
+    assert asked.kind == "tcq"
+
+
+@pytest.mark.parametrize("choice", ["HAVING COUNT(*) > 1000", "ORDER BY COUNT(*) DESC LIMIT 3"])
+def test_with_the_count_among_the_items_choosing_is_free(choice: str) -> None:
+    asked = parse_sql(f"SELECT education, COUNT(*) FROM adult GROUP BY education {choice} ERROR 300")
+    assert asked.kind == "wcq"
+    assert asked.having or asked.top
+
+
+def test_order_by_alone_means_the_smallest_as_sql_says() -> None:
+    asked = parse_sql("SELECT education FROM adult GROUP BY education ORDER BY COUNT(*) LIMIT 3 ERROR 300")
+    assert asked.top == Top(3, largest=False)
+
+
+def test_without_group_by_every_row_is_one_part() -> None:
+    asked = parse_sql("SELECT COUNT(*) FROM adult WHERE age > 30 ERROR 5")
+    assert asked.workload == Predicates((And(()),))
+    assert asked.where == Compare(Column("age"), ">", Value(30))
+
+
+def test_items_come_in_any_order_and_keys_may_be_expressions() -> None:
+    asked = parse_sql("SELECT COUNT(*), ward, year(day) FROM visits GROUP BY year(day), ward ERROR 5")
+    assert asked.workload == GroupBy((Call("year", Column("day")), Column("ward")))
+
+
+def test_an_aggregate_may_be_named_and_chosen_by_its_name() -> None:
+    asked = parse_sql("SELECT ward, SUM(cost) AS total FROM visits GROUP BY ward HAVING total >= -5 ERROR 5000")
+    assert (asked.aggregate, asked.alias, asked.having) == (Sum("cost"), "total", Having(">=", Decimal(-5)))
+
+
+def test_a_threshold_may_stand_first() -> None:
+    asked = parse_sql("SELECT ward FROM visits GROUP BY ward HAVING 1e3 <= COUNT(*) ERROR 5")
+    assert asked.having == Having(">=", Decimal(1000))
+    assert asked.aggregate == Count()
+
+
+@pytest.mark.parametrize(
+    ("tail", "promise"),
+    [
+        ("ERROR 5", Accuracy(Decimal(5))),
+        ("ERROR .5 ROWS", Accuracy(Decimal("0.5"))),
+        ("ERROR 1e-3 PERCENT", Accuracy(Decimal("0.001"), percent=True)),
+        ("ERROR 5 CONFIDENCE 0.99 JOINT", Accuracy(Decimal(5), Fraction(1, 100), joint=True)),
+        ("CONFIDENCE 2/3 ERROR 5", Accuracy(Decimal(5), Fraction(1, 3))),
+        ("BUDGET 0.01 EPSILON", Spend(Decimal("0.01"), "epsilon")),
+        ("BUDGET 0.01 EPSILON DELTA 1e-6", Spend(Decimal("0.01"), "epsilon", Decimal("1e-6"))),
+        ("BUDGET 2e-5 RHO CONFIDENCE .5", Spend(Decimal("0.00002"), "rho", beta=Fraction(1, 2))),
+    ],
+)
+def test_the_tail_says_how_exact_or_how_dear(tail: str, promise: Accuracy | Spend) -> None:
+    assert parse_sql(f"SELECT COUNT(*) FROM visits {tail}").promise == promise
+
+
+def test_confidence_becomes_beta_exactly() -> None:
+    asked = parse_sql("SELECT COUNT(*) FROM visits ERROR 5 CONFIDENCE 0.1")
+    assert asked.promise.beta == Fraction(9, 10)  # in floats 1 - 0.1 is only near it
+
+
+def test_reuse_and_preference_stand_in_any_order() -> None:
+    one = parse_sql("SELECT COUNT(*) FROM visits ERROR 5 CONFIDENCE 0.9 REUSE NONE PREFER OPTIMISTIC")
+    other = parse_sql("SELECT COUNT(*) FROM visits PREFER OPTIMISTIC REUSE NONE CONFIDENCE 0.9 ERROR 5;")
+    assert one == other
+    assert (one.reuse, one.optimistic) == ("none", True)
+
+
+def test_explain_privacy_asks_for_the_price() -> None:
+    assert parse("EXPLAIN PRIVACY SELECT COUNT(*) FROM visits ERROR 5").explain
+    assert not parse("SELECT COUNT(*) FROM visits ERROR 5").explain
+
+
+def test_words_have_no_case_and_names_do() -> None:
+    asked = parse_sql('select count(*) from "Visits" where "Age" > 3 error 5')
+    assert (asked.table, asked.where) == ("Visits", Compare(Column("Age"), ">", Value(3)))
+
+
+def test_a_name_in_quotes_may_be_any_word() -> None:
+    asked = parse_sql('SELECT "from", COUNT(*) FROM "select" GROUP BY "from" ERROR 5')
+    assert (asked.table, asked.workload) == ("select", GroupBy((Column("from"),)))
+
+
+def test_words_that_begin_no_clause_are_names_without_quotes() -> None:
+    asked = parse_sql("SELECT day, COUNT(*) FROM bin WHERE count > 3 AND date LIKE 'A%' GROUP BY day ERROR 5")
+    assert (asked.table, asked.workload) == ("bin", GroupBy((Column("day"),)))
+
+
+def test_the_table_may_stand_before_its_attributes() -> None:
+    plain = parse_sql("SELECT ward, SUM(cost) FROM visits WHERE age > 3 GROUP BY ward ERROR 5")
+    asked = "SELECT visits.ward, SUM(visits.cost) FROM visits WHERE visits.age > 3 GROUP BY visits.ward ERROR 5"
+    assert parse_sql(asked) == plain
+
+
+def test_comments_and_line_breaks_are_space() -> None:
+    text = "SELECT COUNT(*) -- how many\nFROM visits /* of\n them */ ERROR 5"
+    assert parse_sql(text) == parse_sql("SELECT COUNT(*) FROM visits ERROR 5")
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "expected", "fix"),
+    [
+        ("SELECT COUNT(*) FROM visits ERROR 5 CONFIDNCE 0.9", 36, "CONFIDENCE", "write CONFIDENCE"),
+        ("SELECT COUNT(*) FORM visits ERROR 5", 16, "FROM", "write FROM"),
+        ("SELCT COUNT(*) FROM visits ERROR 5", 0, "SELECT", "write SELECT"),
+        ("SELECT COUNT(*) FROM visits WEHRE age > 3 ERROR 5", 28, "WHERE", "write WHERE"),
+        ("SELECT COUNT(*) FROM visits ERROR 5 REUSE SIMULTANEUS", 42, "SIMULTANEOUS", "write SIMULTANEOUS"),
+        ("SELECT COUNT(*) FROM visits ERROR five", 34, "a number", ""),
+        ("SELECT COUNT(*) FROM WHERE age > 3 ERROR 5", 21, "the name of a table", 'write "WHERE" in double quotes'),
+        ("SELECT COUNT(*) FROM visits WHERE age > ERROR 5", 40, "the name of an attribute", "double quotes"),
+        ("SELECT ward, COUNT(*) FROM visits ERROR 5", 7, "GROUP BY", "GROUP BY ward"),
+        ("SELECT ward, COUNT(*) FROM visits GROUP BY sex ERROR 5", 7, "", "GROUP BY ward"),
+        ("SELECT COUNT(*) FROM visits", 27, "ERROR or BUDGET", "ERROR 200"),
+        ("SELECT ward FROM visits GROUP BY ward ERROR 5", 38, "HAVING or ORDER BY", ""),
+    ],
+)
+def test_an_unreadable_text_says_where_and_what_was_expected(text: str, position: int, expected: str, fix: str) -> None:
+    with pytest.raises(SyntaxProblem) as refused:
+        parse(text)
+    assert refused.value.position == position
+    assert expected in refused.value.expected
+    assert fix in refused.value.fix
+
+
+def test_a_clause_in_the_wrong_place_is_told_the_order() -> None:
+    with pytest.raises(SyntaxProblem, match="FROM, WHERE, GROUP BY, HAVING, ORDER BY"):
+        parse("SELECT ward, COUNT(*) FROM visits GROUP BY ward WHERE age > 3 ERROR 5")
