@@ -3,9 +3,21 @@
 ``open_table`` gives the ``PrivateTable`` of a declared table; ``check`` tells its owner what is wrong with the rows.
 """
 
+from siloquent.data.check import CheckReport, Finding, check
 from siloquent.data.engines.base import Engine, Limits
 from siloquent.data.opening import open_table
 from siloquent.data.sources import open_source
 from siloquent.data.table import CellSums, PermitBook, PrivateTable
 
-__all__ = ["CellSums", "Engine", "Limits", "PermitBook", "PrivateTable", "open_source", "open_table"]
+__all__ = [
+    "CellSums",
+    "CheckReport",
+    "Engine",
+    "Finding",
+    "Limits",
+    "PermitBook",
+    "PrivateTable",
+    "check",
+    "open_source",
+    "open_table",
+]

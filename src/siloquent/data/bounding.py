@@ -31,8 +31,8 @@ def bounded_rows(columns: Sequence[Column], unit: Unit, *, salt: str, wanted: Se
     """
     shown = [_shown(column) for column in wanted] or [_NOTHING.copy()]
     if unit.kind == "row":
-        return exp.select(*shown).from_(_placed(list(wanted)).subquery("placed"))
-    placed = _placed(list(columns), user=next(c for c in columns if c.attribute.name == unit.column))
+        return exp.select(*shown).from_(_placed(wanted).subquery("placed"))
+    placed = _placed(columns, user=next(c for c in columns if c.attribute.name == unit.column))
     ranked = (
         exp.select("*", exp.alias_(_rank(columns, salt), _RANK, quoted=True))
         .from_(placed.subquery("placed"))
@@ -51,23 +51,33 @@ def _shown(column: Column) -> exp.Expr:
     return exp.alias_(exp.cast(name(column.place_name), kind), column.place_name, quoted=True)
 
 
-def _placed(columns: list[Column], *, user: Column | None = None) -> exp.Select:
+def as_read(columns: Sequence[Column], *, raw: bool = False) -> exp.Select:
+    """All rows of the source with ``columns`` as read (``read_name``); with ``raw`` also as they stand there."""
+    shown: list[exp.Expr] = [exp.alias_(read(c), c.read_name, quoted=True) for c in columns] or [_NOTHING.copy()]
+    if raw:
+        shown += [exp.alias_(name(c.source), c.raw_name, quoted=True) for c in columns]
+    return exp.select(*shown).from_(exp.to_table(SOURCE))
+
+
+def joined(rows: exp.Select, columns: Sequence[Column], *shown: exp.Expr) -> exp.Select:
+    """``shown`` of rows that were read, where ``place`` can be taken: long lists of categories stand beside them."""
+    query = exp.select(*shown).from_(rows.subquery("as_read"))
+    for column in columns:
+        if column.lookup:
+            same = exp.EQ(this=name(column.read_name), expression=name("value", column.lookup))
+            query = query.join(exp.to_table(column.lookup), on=same, join_type="LEFT")
+    return query
+
+
+def _placed(columns: Sequence[Column], *, user: Column | None = None) -> exp.Select:
     """``columns`` read, and their places taken where they are countable; with ``user``, that column as ``u``."""
-    needed = columns if user is None or user in columns else [*columns, user]
-    raw = [exp.alias_(read(c), c.read_name, quoted=True) for c in needed] or [_NOTHING.copy()]
-    as_read = exp.select(*raw).from_(exp.to_table(SOURCE))
     shown: list[exp.Expr] = [
         exp.alias_(place(c), c.place_name, quoted=True) if c.attribute.is_countable else name(c.read_name)
         for c in columns
     ] or [_NOTHING.copy()]
     if user is not None:
         shown.append(exp.alias_(name(user.read_name), _USER, quoted=True))
-    query = exp.select(*shown).from_(as_read.subquery("as_read"))
-    for column in columns:
-        if column.lookup:
-            same = exp.EQ(this=name(column.read_name), expression=name("value", column.lookup))
-            query = query.join(exp.to_table(column.lookup), on=same, join_type="LEFT")
-    return query
+    return joined(as_read(columns), columns, *shown)
 
 
 def _rank(columns: Sequence[Column], salt: str) -> exp.Window:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from siloquent.data.engines.base import SourceKind, source_kind
 from siloquent.data.places import Column
 from siloquent.errors import SchemaError, UnknownName
-from siloquent.schema import Attribute, TableSchema
+from siloquent.schema import TableSchema
 
 _ANY: tuple[SourceKind, ...] = ("text", "integer", "decimal", "real", "boolean", "date", "datetime", "other")
 _NUMBERS: tuple[SourceKind, ...] = ("text", "integer", "decimal", "real", "boolean")
@@ -32,28 +32,38 @@ def lay_out(schema: TableSchema, columns: Mapping[str, str]) -> tuple[Column, ..
         columns: The source's columns with DuckDB's type names.
     Raises:
         UnknownName: An attribute has no column (did you mean).
-        SchemaError: A column's type cannot be read as the declared one.
+        SchemaError: Several have none, or a column's type cannot be read as the declared one.
     """
-    return tuple(_column(schema, attribute, i, columns) for i, attribute in enumerate(schema.domain))
+    stored = [schema.domain[a.argument] if a.function else a for a in schema.domain]
+    _require_all(schema, dict.fromkeys(attribute.name for attribute in stored), columns)
+    found = [_find(attribute.name, columns) for attribute in stored]
+    kinds = [source_kind(columns[source]) for source in found]
+    for attribute, source, kind in zip(stored, found, kinds, strict=True):
+        if kind not in READABLE[attribute.kind]:
+            raise SchemaError(
+                f"Attribute {attribute.name!r} of {schema.name!r} is declared as {attribute.kind}, but its column holds "
+                f"{columns[source]}; {attribute.kind} reads {', '.join(READABLE[attribute.kind])}.",
+                fix=f'declare another type for "{attribute.name}" in schemas/{schema.name}.toml, or change the column',
+            )
+    return tuple(Column(*parts) for parts in zip(schema.domain, range(len(found)), found, kinds, strict=True))
 
 
-def _column(schema: TableSchema, attribute: Attribute, position: int, columns: Mapping[str, str]) -> Column:
-    stored = schema.domain[attribute.argument] if attribute.function else attribute
-    source = _find(schema, stored.name, columns)
-    kind = source_kind(columns[source])
-    if kind not in READABLE[stored.kind]:
-        raise SchemaError(
-            f"Attribute {stored.name!r} of {schema.name!r} is declared as {stored.kind}, but its column holds "
-            f"{columns[source]}; {stored.kind} reads {', '.join(READABLE[stored.kind])}.",
-            fix=f'declare another type for "{stored.name}" in schemas/{schema.name}.toml, or change the column',
-        )
-    return Column(attribute, position, source, kind)
+def _require_all(schema: TableSchema, wanted: Iterable[str], columns: Mapping[str, str]) -> None:
+    missing = [attribute for attribute in wanted if not _find(attribute, columns)]
+    kind, fix = (
+        f"column in the source of {schema.name!r}",
+        f"attributes and columns of {schema.name} bear the same names",
+    )
+    if len(missing) == 1:
+        raise UnknownName(kind, missing[0], columns, fix=fix)
+    if missing:
+        each = " ".join(UnknownName(kind, attribute, columns).detail for attribute in missing[:5])
+        raise SchemaError(f"{len(missing)} attributes have no column. {each}", fix=fix)
 
 
-def _find(schema: TableSchema, wanted: str, columns: Mapping[str, str]) -> str:
+def _find(wanted: str, columns: Mapping[str, str]) -> str:
+    """The column of that name, or the only one whose name differs in case alone; empty if there is none."""
     if wanted in columns:
         return wanted
     alike = [column for column in columns if column.casefold() == wanted.casefold()]
-    if len(alike) != 1:
-        raise UnknownName(f"column in the source of {schema.name!r}", wanted, columns)
-    return alike[0]
+    return alike[0] if len(alike) == 1 else ""

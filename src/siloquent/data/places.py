@@ -18,11 +18,11 @@ from siloquent.schema.reading import EARLIEST, FALSE_WORDS, LATEST, MOMENT, NUMB
 
 MOST_CASES = 128
 """Categories with more values are looked up in a relation instead of a CASE."""
+MOST_TEXT = 2**16
+"""Bytes of a text whose attribute does not say how long it may be; a longer one is NULL."""
 DAY = 86_400_000_000
 HOUR = 3_600_000_000
 _TIMESTAMP = exp.DataType.build("TIMESTAMP", dialect="duckdb")
-
-Expression = exp.Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,11 @@ class Column:
         return f"k{self.position}"
 
     @property
+    def raw_name(self) -> str:
+        """What the column is called as it stands in the source."""
+        return f"v{self.position}"
+
+    @property
     def lookup(self) -> str:
         """The relation of its values, for categories with many; empty otherwise."""
         many = self.attribute.kind == "category" and len(self.attribute.values) > MOST_CASES
@@ -61,7 +66,7 @@ def try_cast(value: exp.Expr, kind: str | exp.DataType) -> exp.Expr:
     return exp.TryCast(this=value, to=exp.DataType.build(kind) if isinstance(kind, str) else kind, safe=True)
 
 
-def read(column: Column) -> Expression:
+def read(column: Column) -> exp.Expr:
     """The column as what its kind says: double, microseconds, 0 or 1, text; NULL where it cannot be read."""
     attribute, value = column.attribute, name(column.source)
     if attribute.function:
@@ -72,52 +77,63 @@ def read(column: Column) -> Expression:
         return exp.func("EPOCH_US", _moment(value, column.kind), dialect="duckdb")
     if attribute.kind == "boolean":
         return _truth(value, column.kind)
-    if attribute.kind == "id" and column.kind == "real":
-        return _case((exp.not_(exp.IsNan(this=value)), value))
-    return value if attribute.kind == "id" else _text(value)
+    if attribute.kind == "id":
+        return _case((exp.not_(exp.IsNan(this=value)), value)) if column.kind == "real" else value
+    return _short(_text(value), attribute.max_bytes or MOST_TEXT) if attribute.kind == "text" else _text(value)
 
 
-def place(column: Column) -> Expression:
+def place(column: Column) -> exp.Expr:
     """The place of what was read: a whole number, never NULL; OUTSIDE is -1."""
     attribute, value = column.attribute, name(column.read_name)
-    null = (exp.Is(this=value, expression=exp.Null()), _int(attribute.null_index))
+    null = (exp.Is(this=value, expression=exp.Null()), whole(attribute.null_index))
     if attribute.kind == "boolean":
-        found: Expression = value
-    elif attribute.kind == "category":
+        return _case(null, default=value)
+    if attribute.kind == "category":
         return _category(column, value, null)
-    else:
-        lo, hi, found = _number(attribute, value) if attribute.is_numeric else _time(attribute, value)
-        if attribute.outside == "drop":
-            beyond = exp.or_(exp.LT(this=value, expression=lo), exp.GT(this=value, expression=hi))
-            return _case(null, (beyond, _int(OUTSIDE)), default=found)
+    found = _number_place(attribute, value) if attribute.is_numeric else _moment_place(attribute, value)
+    if attribute.outside == "drop":
+        return _case(null, (beyond(column), whole(OUTSIDE)), default=found)
     return _case(null, default=found)
 
 
-def _int(value: int) -> Expression:
+def beyond(column: Column) -> exp.Expr:
+    """Whether what was read lies outside the bounds of a number, date or datetime."""
+    value = name(column.read_name)
+    lo, hi = _bounds(column.attribute)
+    return exp.or_(exp.LT(this=value, expression=lo), exp.GT(this=value, expression=hi))
+
+
+def whole(value: int) -> exp.Expr:
+    """A whole number as a literal."""
     return exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))
 
 
-def _real(value: float | Decimal) -> Expression:
-    # As text, since engines read 0.1 as a decimal otherwise; repr is the shortest text of the very same double.
+def real(value: float | Decimal) -> exp.Expr:
+    """A number as a literal double, written as text: engines read a bare 0.1 as a decimal."""
     return exp.cast(exp.Literal.string(repr(float(value))), "DOUBLE")
 
 
-def _case(*branches: tuple[Expression, Expression], default: Expression | None = None) -> exp.Case:
+def _case(*branches: tuple[exp.Expr, exp.Expr], default: exp.Expr | None = None) -> exp.Case:
     case = exp.Case()
     for condition, result in branches:
         case = case.when(condition, result)
     return case.else_(default) if default is not None else case
 
 
-def _between(value: Expression, lo: Expression, hi: Expression) -> Expression:
+def _between(value: exp.Expr, lo: exp.Expr, hi: exp.Expr) -> exp.Expr:
     return exp.func("LEAST", exp.func("GREATEST", value, lo), hi)
 
 
-def _text(value: Expression) -> Expression:
+def _text(value: exp.Expr) -> exp.Expr:
     return try_cast(value, "VARCHAR")
 
 
-def _matching(value: Expression, pattern: str) -> Expression:
+def _short(text: exp.Expr, most: int) -> exp.Expr:
+    size = exp.func("OCTET_LENGTH", exp.func("ENCODE", text, dialect="duckdb"), dialect="duckdb")
+    return _case((exp.LTE(this=size, expression=whole(most)), text.copy()))
+
+
+def _matching(value: exp.Expr, pattern: str) -> exp.Expr:
     """Group 1 of ``value`` where ``pattern`` covers all of it: to Java, ``$`` also means before a last line's end."""
     whole, part = (
         exp.RegexpExtract(this=value, expression=exp.Literal.string(pattern), group=exp.Literal.number(group))
@@ -126,7 +142,7 @@ def _matching(value: Expression, pattern: str) -> Expression:
     return _case((exp.EQ(this=whole, expression=value), part))
 
 
-def _double(value: Expression, kind: SourceKind) -> Expression:
+def _double(value: exp.Expr, kind: SourceKind) -> exp.Expr:
     if kind == "text":
         return try_cast(_matching(_text(value), NUMBER), "DOUBLE")
     # Through text: engines round decimals beyond 2^53 differently when they divide by a power of ten.
@@ -134,7 +150,7 @@ def _double(value: Expression, kind: SourceKind) -> Expression:
     return _case((exp.not_(exp.IsNan(this=number)), number)) if kind == "real" else number
 
 
-def _moment(value: Expression, kind: SourceKind) -> Expression:
+def _moment(value: exp.Expr, kind: SourceKind) -> exp.Expr:
     """A TIMESTAMP within years 1 to 9999."""
     if kind == "text":
         return try_cast(_matching(_text(value), MOMENT), _TIMESTAMP)
@@ -147,17 +163,17 @@ def _moment(value: Expression, kind: SourceKind) -> Expression:
     return exp.cast(bounded, _TIMESTAMP)
 
 
-def _truth(value: Expression, kind: SourceKind) -> Expression:
+def _truth(value: exp.Expr, kind: SourceKind) -> exp.Expr:
     one, zero = exp.Literal.number(1), exp.Literal.number(0)
     if kind == "text":
         word = exp.Lower(this=exp.Trim(this=_text(value), expression=exp.Literal.string(" ")))
         return _case(*((exp.In(this=word.copy(), expressions=[exp.Literal.string(w) for w in words]), result)
                        for words, result in ((TRUE_WORDS, one), (FALSE_WORDS, zero))))  # fmt: skip
     number = _double(value, kind)
-    return _case((exp.EQ(this=number, expression=_real(0)), zero), (exp.EQ(this=number, expression=_real(1)), one))
+    return _case((exp.EQ(this=number, expression=real(0)), zero), (exp.EQ(this=number, expression=real(1)), one))
 
 
-def _derived(function: str, value: Expression, kind: SourceKind) -> Expression:
+def _derived(function: str, value: exp.Expr, kind: SourceKind) -> exp.Expr:
     if function == "length":
         return exp.cast(exp.Length(this=_text(value)), "DOUBLE")
     moment = _moment(value, kind)
@@ -165,38 +181,44 @@ def _derived(function: str, value: Expression, kind: SourceKind) -> Expression:
         return exp.cast(exp.Extract(this=exp.var(function.upper()), expression=moment), "DOUBLE")
     # Counted from year 1, a Monday, so that nothing is negative: engines divide negative numbers differently.
     since = exp.Paren(
-        this=exp.Sub(this=exp.func("EPOCH_US", moment, dialect="duckdb"), expression=_int(microseconds(EARLIEST)))
+        this=exp.Sub(this=exp.func("EPOCH_US", moment, dialect="duckdb"), expression=whole(microseconds(EARLIEST)))
     )
     if function == "hour":
-        return exp.cast(exp.Mod(this=exp.Paren(this=_div(since, HOUR)), expression=_int(24)), "DOUBLE")
-    days = exp.Paren(this=exp.Add(this=_div(since, DAY), expression=_int(1)))
-    return exp.cast(exp.Mod(this=days, expression=_int(7)), "DOUBLE")
+        return exp.cast(exp.Mod(this=exp.Paren(this=_div(since, HOUR)), expression=whole(24)), "DOUBLE")
+    days = exp.Paren(this=exp.Add(this=_div(since, DAY), expression=whole(1)))
+    return exp.cast(exp.Mod(this=days, expression=whole(7)), "DOUBLE")
 
 
-def _div(value: Expression, by: int) -> Expression:
-    return exp.IntDiv(this=value, expression=_int(by))
+def _div(value: exp.Expr, by: int) -> exp.Expr:
+    return exp.IntDiv(this=value, expression=whole(by))
 
 
-def _number(attribute: Attribute, value: Expression) -> tuple[Expression, Expression, Expression]:
-    lo, hi, grid = (_real(bound) for bound in (attribute.lo, attribute.hi, attribute.grid))  # type: ignore[arg-type]
+def _bounds(attribute: Attribute) -> tuple[exp.Expr, exp.Expr]:
+    if attribute.is_numeric:
+        return real(attribute.lo), real(attribute.hi)  # type: ignore[arg-type]
+    first, _, last = attribute.moments
+    return whole(first), whole(last)
+
+
+def _number_place(attribute: Attribute, value: exp.Expr) -> exp.Expr:
+    lo, hi = _bounds(attribute)
     since = exp.Paren(this=exp.Sub(this=_between(value, lo, hi), expression=lo))
-    steps = exp.Add(this=exp.Div(this=since, expression=grid), expression=_real(0.5))
-    return lo, hi, exp.cast(exp.Floor(this=steps), "BIGINT")
+    steps = exp.Add(this=exp.Div(this=since, expression=real(attribute.grid or 1)), expression=real(0.5))
+    return exp.cast(exp.Floor(this=steps), "BIGINT")
 
 
-def _time(attribute: Attribute, value: Expression) -> tuple[Expression, Expression, Expression]:
-    first, step, last = attribute.moments
-    lo, hi = _int(first), _int(last)
-    return lo, hi, _div(exp.Paren(this=exp.Sub(this=_between(value, lo, hi), expression=lo)), step)
+def _moment_place(attribute: Attribute, value: exp.Expr) -> exp.Expr:
+    lo, hi = _bounds(attribute)
+    return _div(exp.Paren(this=exp.Sub(this=_between(value, lo, hi), expression=lo)), attribute.moments[1])
 
 
-def _category(column: Column, value: Expression, null: tuple[Expression, Expression]) -> Expression:
-    attribute, other = column.attribute, _int(column.attribute.other_index)
+def _category(column: Column, value: exp.Expr, null: tuple[exp.Expr, exp.Expr]) -> exp.Expr:
+    attribute, other = column.attribute, whole(column.attribute.other_index)
     if column.lookup:
         found = exp.func("COALESCE", name("place", column.lookup), other)
         return _case(null, default=found)
-    listed: list[tuple[Any, Expression]] = [
-        (exp.EQ(this=value.copy(), expression=exp.Literal.string(text)), _int(index))
+    listed: list[tuple[Any, exp.Expr]] = [
+        (exp.EQ(this=value.copy(), expression=exp.Literal.string(text)), whole(index))
         for index, text in enumerate(attribute.values)
     ]
     return _case(null, *listed, default=other)

@@ -155,6 +155,11 @@ class PrivateTable:
         self._require(permit)
         return self._batches(chosen, encoded)
 
+    def for_its_owner(self) -> tuple[Engine, tuple[Column, ...], str]:
+        """The engine, the columns and the salt, for ``check`` alone: what it tells is the owner's."""
+        self._look_up()
+        return self._engine, self._columns, self._salt
+
     def close(self) -> None:
         """Let go of rows, files and connections."""
         self._engine.close()

@@ -81,6 +81,10 @@ class Engine(Protocol):
         """The rows of ``query``, a batch at a time."""
         ...
 
+    def unreadable_lines(self) -> int:
+        """How many lines of the source are left out because they cannot be read; for the owner's check."""
+        ...
+
     def close(self) -> None:
         """Let go of memory, files and connections."""
         ...

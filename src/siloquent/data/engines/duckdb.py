@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from siloquent.data.engines.base import Kernel, Merge
 
+    LinesLeftOut = Callable[[duckdb.DuckDBPyConnection], int]
+
 BATCH_ROWS = 100_000
 
 
@@ -25,7 +27,8 @@ class DuckDBEngine:
     """Rows of one source behind DuckDB.
 
     Args:
-        attach: Makes the relation ``SOURCE`` on the connection that it is handed; called once, before the door shuts.
+        attach: Makes the relation ``SOURCE`` on a connection; called once, before the door shuts. It gives what counts
+            the lines that are left out, if the source has lines.
         files: The only files that may be read afterwards.
         fill: For sources that are fetched whole: the rows of ``SOURCE``, asked for once, when rows are first read.
         unchanged: Says whether the source is still what was opened; asked before rows are read.
@@ -36,7 +39,7 @@ class DuckDBEngine:
     @quiet
     def __init__(
         self,
-        attach: Callable[[duckdb.DuckDBPyConnection], None],
+        attach: Callable[[duckdb.DuckDBPyConnection], LinesLeftOut | None],
         *,
         files: Sequence[str] = (),
         fill: Callable[[], pa.Table] | None = None,
@@ -50,7 +53,7 @@ class DuckDBEngine:
         self._lock = threading.RLock()
         self._connection = duckdb.connect(":memory:", config=_settings(self._limits))
         try:
-            attach(self._connection)
+            self._lines_left_out = attach(self._connection)
             _shut(self._connection, files)
             described = self._connection.execute(f"DESCRIBE {SOURCE}").fetchall()
         except BaseException:
@@ -117,6 +120,12 @@ class DuckDBEngine:
             step = quiet(lambda: next(reader, None))
             while (batch := step()) is not None:
                 yield batch
+
+    @quiet
+    def unreadable_lines(self) -> int:
+        """How many lines of the source are left out because they cannot be read."""
+        with self._lock:
+            return self._lines_left_out(self._connection) if self._lines_left_out else 0
 
     def close(self) -> None:
         """Let go of the rows in memory and of the files."""

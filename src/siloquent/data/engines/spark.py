@@ -89,6 +89,10 @@ class SparkEngine:
         """The rows of ``query``, a batch at a time; all of them pass through this process."""
         yield from quiet(lambda: self._run(query).toArrow().to_batches())()
 
+    def unreadable_lines(self) -> int:
+        """None: tables have no lines."""
+        return 0
+
     @quiet
     def close(self) -> None:
         """Let go of the rows in the executors' memory; the session goes on."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -19,33 +20,46 @@ from siloquent.errors import SchemaError
 if TYPE_CHECKING:
     import duckdb
 
+MOST_REJECTS = 1_000_000
 DELIMITERS = (",", ";", "\t", "|")
 _GZIP = b"\x1f\x8b"
 
 
-def attach_csv(connection: duckdb.DuckDBPyConnection, file: SourceFile, limits: Limits, *, table: str) -> None:
+def attach_csv(
+    connection: duckdb.DuckDBPyConnection, file: SourceFile, limits: Limits, *, table: str
+) -> Callable[[duckdb.DuckDBPyConnection], int]:
     """Make ``SOURCE`` the rows of a CSV file, gzipped or not, UTF-8, with a header line, quoted by ``"``.
 
+    Returns:
+        What counts the lines that are left out.
     Raises:
         SchemaError: There is no header line, or it is too long, too wide, not UTF-8, or names a column twice.
     """
     packed = first_bytes(file, 2) == _GZIP
     names, delimiter = read_header(file, limits, packed=packed, table=table)
-    connection.execute(f"CREATE VIEW {SOURCE} AS {reading(file, limits, names, delimiter, packed=packed)}")
+    rows = _reading(file, limits, names, delimiter, packed=packed)
+    connection.execute(f"CREATE VIEW {SOURCE} AS SELECT * FROM read_csv({rows}, ignore_errors = true)")
+    return lambda connection: _lines_left_out(connection, rows)
 
 
-def reading(
-    file: SourceFile, limits: Limits, names: list[str], delimiter: str, *, packed: bool, skip_bad: bool = True
-) -> str:
-    """The SQL that reads a CSV file; with ``skip_bad`` lines that cannot be read are left out, whatever is wrong."""
+def _lines_left_out(connection: duckdb.DuckDBPyConnection, rows: str) -> int:
+    stored = f"store_rejects = true, rejects_limit = {MOST_REJECTS}, rejects_table = 'left_out', rejects_scan = 'scans'"
+    connection.execute(f"SELECT COUNT(*) FROM read_csv({rows}, {stored})").fetchall()
+    count = connection.execute("SELECT COUNT(DISTINCT line) FROM left_out").fetchall()[0][0]
+    connection.execute("DROP TABLE left_out; DROP TABLE scans")
+    return int(count)
+
+
+def _reading(file: SourceFile, limits: Limits, names: list[str], delimiter: str, *, packed: bool) -> str:
+    """The file and how it is read, but for what becomes of lines that cannot be."""
     columns = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
     # One thread: how a file is cut among threads must not decide which of its broken lines are left out. Not strict:
     # strict mode gives up on a whole file when one line ends differently from the others.
     return (
-        f"SELECT * FROM read_csv({_text(file.path)}, auto_detect = false, header = true, columns = {{{columns}}}, "
+        f"{_text(file.path)}, auto_detect = false, header = true, columns = {{{columns}}}, "
         f"delim = {_text(delimiter)}, quote = '\"', escape = '\"', encoding = 'utf-8', null_padding = false, "
         f"compression = '{'gzip' if packed else 'none'}', max_line_size = {limits.line_bytes}, "
-        f"strict_mode = false, parallel = false, {'ignore_errors' if skip_bad else 'store_rejects'} = true)"
+        f"strict_mode = false, parallel = false"
     )
 
 

@@ -11,6 +11,7 @@ from siloquent.errors import SchemaError
 if TYPE_CHECKING:
     import duckdb
 
+    from siloquent.data.engines.duckdb import LinesLeftOut
     from siloquent.data.sources.files import SourceFile
     from siloquent.schema import TableSchema
     from siloquent.schema.workspace import Workspace
@@ -74,20 +75,20 @@ def _file_engine(kind: str, where: str, schema: TableSchema, workspace: Workspac
     path, _, inner = where.partition("#") if kind == "duckdb" else (where, "", "")
     file = source_file(path, workspace.folder if workspace else Path.cwd(), table=schema.name)
 
-    def attach(connection: duckdb.DuckDBPyConnection) -> None:
-        _attach(connection, kind, file, inner, schema, limits)
+    def attach(connection: duckdb.DuckDBPyConnection) -> LinesLeftOut | None:
+        return _attach(connection, kind, file, inner, schema, limits)
 
     return DuckDBEngine(attach, files=[file.path], limits=limits, unchanged=file.unchanged)
 
 
 def _attach(
     connection: duckdb.DuckDBPyConnection, kind: str, file: SourceFile, inner: str, schema: TableSchema, limits: Limits
-) -> None:
+) -> LinesLeftOut | None:
     if kind == "csv":
         from siloquent.data.sources.csv import attach_csv
 
-        attach_csv(connection, file, limits, table=schema.name)
-    elif kind == "parquet":
+        return attach_csv(connection, file, limits, table=schema.name)
+    if kind == "parquet":
         from siloquent.data.sources.parquet import attach_parquet
 
         attach_parquet(connection, file, limits, schema.domain.names, table=schema.name)
@@ -95,3 +96,4 @@ def _attach(
         from siloquent.data.sources.database import attach_database
 
         attach_database(connection, file, inner, table=schema.name)
+    return None

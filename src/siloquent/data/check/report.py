@@ -1,0 +1,66 @@
+"""What a check found, in words and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Kind = Literal[
+    "unreadable_lines",
+    "extra_column",
+    "null",
+    "unreadable",
+    "outside",
+    "unlisted",
+    "too_long",
+    "no_user",
+    "over_max_rows",
+    "violated",
+    "not_checked",
+]
+NOTES: tuple[Kind, ...] = ("extra_column", "null", "not_checked")
+"""Findings that are no fault: rows or declarations that are as they may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that an owner should know. ``count`` is exact, of what ``sentence`` says; no value is shown.
+
+    ``fix`` is a line of the table file, or what to do with the source.
+    """
+
+    kind: Kind
+    subject: str
+    count: int
+    sentence: str
+    fix: str = ""
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether rows are lost, moved or contradict a declaration."""
+        return self.kind not in NOTES
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """All that a check found about one table; exact, so it is for the owner alone and never leaves the machine."""
+
+    table: str
+    rows: int
+    counted: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether no finding is a problem."""
+        return not any(finding.is_problem for finding in self.findings)
+
+    def document(self) -> dict[str, Any]:
+        """The report as JSON takes it."""
+        return {
+            "table": self.table,
+            "rows": self.rows,
+            "counted": self.counted,
+            "clean": self.is_clean,
+            "findings": [{**asdict(finding), "problem": finding.is_problem} for finding in self.findings],
+        }

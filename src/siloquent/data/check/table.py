@@ -1,0 +1,61 @@
+"""One table, checked from its lines to its constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from siloquent.data.bounding import bounded_rows
+from siloquent.data.check.constraints import constraint_findings
+from siloquent.data.check.report import CheckReport, Finding
+from siloquent.data.check.values import user_findings, value_findings
+from siloquent.schema import TableSchema
+
+if TYPE_CHECKING:
+    from siloquent.data.engines.base import Engine
+    from siloquent.data.table import PrivateTable
+
+
+def check(table: PrivateTable, *, others: Mapping[str, PrivateTable] | None = None) -> CheckReport:
+    """What is wrong with the rows of ``table``: exact counts, for its owner alone; the caller makes sure of that.
+
+    Args:
+        others: Tables that foreign keys may refer to, by name.
+    Raises:
+        DataError: The source failed.
+    Privacy:
+        None: nothing of a report may be shown to analysts.
+    """
+    engine, columns, salt = table.for_its_owner()
+    schema = table.schema
+    rows, found = value_findings(schema, columns, engine)
+    known = {name: other.for_its_owner()[:2] for name, other in (others or {}).items()}
+    findings = [
+        *_line_findings(engine),
+        *_extra_columns(schema, engine, {column.source for column in columns}),
+        *found,
+        *user_findings(schema, columns, engine),
+        *constraint_findings(schema, columns, engine, known),
+    ]
+    counted = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(
+        bounded_rows(columns, schema.unit, salt=salt, wanted=[]).subquery("bounded")
+    )
+    return CheckReport(schema.name, rows, int(engine.aggregate(counted).column("n")[0].as_py()), tuple(findings))
+
+
+def _line_findings(engine: Engine) -> list[Finding]:
+    count = engine.unreadable_lines()
+    if not count:
+        return []
+    sentence = f"{count:,} lines cannot be read (quotes, columns, length or encoding): they are left out."
+    return [Finding("unreadable_lines", "source", count, sentence, "write the file anew with a CSV library, in UTF-8")]
+
+
+def _extra_columns(schema: TableSchema, engine: Engine, used: set[str]) -> list[Finding]:
+    extra = [column for column in engine.schema() if column not in used]
+    if not extra:
+        return []
+    sentence = f"{len(extra):,} columns are not declared and never read: {', '.join(extra[:20])}."
+    return [Finding("extra_column", "source", len(extra), sentence)]

@@ -1,0 +1,136 @@
+"""Values that are missing, unreadable, out of bounds or not listed, and users with more rows than count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot import exp
+
+from siloquent.data.bounding import as_read, joined
+from siloquent.data.check.report import Finding
+from siloquent.data.engines.base import Engine
+from siloquent.data.places import Column, beyond, name, place, whole
+from siloquent.schema import TableSchema, Unit
+
+Condition = tuple[str, exp.Expr]
+
+
+def value_findings(schema: TableSchema, columns: Sequence[Column], engine: Engine) -> tuple[int, list[Finding]]:
+    """How many rows there are, and what is wrong with their values."""
+    conditions = [(c, kind, condition) for c in columns for kind, condition in _conditions(c)]
+    shown = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
+    for number, (_, _, condition) in enumerate(conditions):
+        ones = exp.Case().when(condition, exp.Literal.number(1))
+        shown.append(exp.alias_(exp.Count(this=ones), f"c{number}"))
+    counted = engine.aggregate(joined(as_read(columns, raw=True), columns, *shown)).to_pylist()[0]
+    found = []
+    for number, (column, kind, _) in enumerate(conditions):
+        count = int(counted[f"c{number}"])
+        if count:
+            found.append(_finding(kind, column, count, schema.name))
+    return int(counted["rows"]), found
+
+
+def user_findings(schema: TableSchema, columns: Sequence[Column], engine: Engine) -> list[Finding]:
+    """Rows without a user, and users of whom only some rows count."""
+    unit = schema.unit
+    if unit.kind == "row":
+        return []
+    column = next(c for c in columns if c.attribute.name == unit.column)
+    rows = as_read([column]).subquery("as_read")
+    user = name(column.read_name)
+    by_user = (
+        exp.select(exp.alias_(user, "u"), exp.alias_(exp.Count(this=exp.Star()), "n")).from_(rows).group_by(user.copy())
+    )
+    known, n = exp.not_(exp.Is(this=exp.column("u"), expression=exp.Null())), exp.column("n")
+    most = exp.Literal.number(unit.max_rows)
+    over = exp.and_(known, exp.GT(this=n, expression=most))
+    totals = {
+        "nobody": exp.Case().when(exp.not_(known.copy()), n.copy()),
+        "users": exp.Case().when(over, exp.Literal.number(1)),
+        "left_out": exp.Case().when(over.copy(), exp.Sub(this=n.copy(), expression=most.copy())),
+    }
+    shown = [_total(value, alias) for alias, value in totals.items()]
+    found = engine.aggregate(exp.select(*shown).from_(by_user.subquery("by_user"))).to_pylist()[0]
+    return list(_user_findings(unit, {key: int(value) for key, value in found.items()}))
+
+
+def _total(value: exp.Expr, alias: str) -> exp.Expr:
+    total = exp.func("COALESCE", exp.Sum(this=value), exp.Literal.number(0))
+    return exp.alias_(exp.cast(total, "BIGINT"), alias)
+
+
+def _user_findings(unit: Unit, found: dict[str, int]) -> Iterator[Finding]:
+    subject = f"unit {unit.column}"
+    if found["nobody"]:
+        yield Finding(
+            "no_user",
+            subject,
+            found["nobody"],
+            f"{found['nobody']:,} rows name no {unit.column}: they never count.",
+            f"fill in {unit.column} in the source, or leave these rows out on purpose",
+        )
+    if found["users"]:
+        yield Finding(
+            "over_max_rows",
+            subject,
+            found["users"],
+            f"{found['users']:,} users have more than {unit.max_rows} rows: {found['left_out']:,} rows do not count.",
+            f'unit = {{ kind = "user", column = "{unit.column}", max_rows = .. }} (more rows, more noise)',
+        )
+
+
+def _conditions(column: Column) -> Iterator[Condition]:
+    """What is counted of a column: SQL over ``read_name`` and ``raw_name``."""
+    attribute, value, raw = column.attribute, name(column.read_name), name(column.raw_name)
+    missing: exp.Expr = exp.Is(this=raw, expression=exp.Null())
+    if column.kind == "real":
+        missing = exp.or_(missing, exp.IsNan(this=raw.copy()))
+    unread = exp.and_(exp.Is(this=value, expression=exp.Null()), exp.not_(exp.Paren(this=missing.copy())))
+    if not attribute.function:
+        yield "null", missing
+        yield "too_long" if attribute.kind == "text" else "unreadable", unread
+    if attribute.is_numeric or attribute.is_temporal:
+        yield "outside", beyond(column)
+    if attribute.kind == "category":
+        unlisted = exp.EQ(this=place(column), expression=whole(attribute.other_index))
+        yield "unlisted", exp.and_(exp.not_(exp.Is(this=value.copy(), expression=exp.Null())), unlisted)
+
+
+def _finding(kind: str, column: Column, count: int, table: str) -> Finding:
+    attribute = column.attribute
+    subject, rows = f"attribute {attribute.name}", f"{count:,} rows"
+    where = f'in the attribute named "{attribute.name}" of schemas/{table}.toml'
+    if kind == "null":
+        meaning = {
+            "drop": "they are left out where it is asked about",
+            "cell": "they have a cell of their own",
+            "value": f"they are read as {attribute.null_value!r}",
+        }[attribute.null]
+        fix = f'null = "cell" {where} counts them' if attribute.null == "drop" and attribute.is_countable else ""
+        return Finding("null", subject, count, f"{rows} have no {attribute.name}: {meaning}.", fix)
+    if kind == "unreadable":
+        sentence = f"{rows} hold something that is no {attribute.kind}: it is read as NULL."
+        return Finding("unreadable", subject, count, sentence, f"{_FORMS[attribute.kind]}, or declare another type")
+    if kind == "too_long":
+        sentence = f"{rows} hold longer texts than max_bytes: they are read as NULL."
+        return Finding("too_long", subject, count, sentence, f"max_bytes = .. {where}")
+    if kind == "outside":
+        meaning = "moved to the nearest bound" if attribute.outside == "clamp" else "left out"
+        sentence = f"{rows} lie outside {attribute.lo} .. {attribute.hi}: they are {meaning}."
+        fix = f"lo = .., hi = .. {where}, from what is known of the field and not from these rows"
+        return Finding("outside", subject, count, sentence, fix)
+    meaning = "they share the cell (other)" if attribute.other == "cell" else "they are left out"
+    fix = f'values = [..] {where}, or other = "cell"' if attribute.other == "drop" else f"values = [..] {where}"
+    return Finding("unlisted", subject, count, f"{rows} hold a value that is not listed: {meaning}.", fix)
+
+
+_FORMS = {
+    "integer": "write numbers as 12, -3.5 or 1e3",
+    "real": "write numbers as 12, -3.5 or 1e3",
+    "boolean": "write true or false, yes or no, 1 or 0",
+    "date": "write dates as 2024-01-31",
+    "datetime": "write moments as 2024-01-31 10:00:00, without a zone or in UTC",
+    "category": "write texts or whole numbers",
+    "id": "write an id",
+}
