@@ -3,7 +3,7 @@
 Source: "APEx" (thesis chapter 3), with the corrections of docs/decisions.
 """
 
-from siloquent.explore.plan import Explanation
+from siloquent.explore.plan.explain import Explanation
 from siloquent.explore.release import release_of
 from siloquent.explore.spec import Answer, Query, count, parse, sum_of
 from siloquent.explore.task import answer, explain

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from siloquent.errors import BudgetExceeded, RequestError
 from siloquent.explore.estimate import reconstruct
-from siloquent.explore.measure import Measured, measure
-from siloquent.explore.plan import Explanation, Plan, explain_plan, least_error, plan
+from siloquent.explore.measure import measure
+from siloquent.explore.plan.explain import Explanation, explain_plan
+from siloquent.explore.plan.planner import Plan, least_error, plan
 from siloquent.explore.spec import Answer, Kept, Paid, Placed, Query, canonical, render
+from siloquent.explore.spec.measured import Measured
 from siloquent.ledger import Account, Permit, Stored
 from siloquent.privacy import Cost, Guarantee, accountant, digits, exact
 from siloquent.session import limit_of_budget
@@ -115,7 +117,7 @@ def _measured(session: Session, chosen: Plan, permit: Permit) -> Stored:
 def assemble(chosen: Plan, schema: TableSchema, stored: Stored, *, replayed: bool) -> Answer:
     """The answer to ``chosen.query`` from what the ledger keeps: free post-processing, the same at every replay."""
     measured = Measured.from_payload(stored.payload)
-    estimate = reconstruct(chosen, measured)
+    estimate = reconstruct(chosen.query, chosen.compiled, measured, alpha=chosen.alpha)
     return Answer(
         task="explore",
         table_name=schema.name,

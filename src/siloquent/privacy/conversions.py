@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from siloquent.errors import RequestError
 
@@ -15,7 +16,7 @@ def _check(name: str, value: float, *, low: float, high: float = math.inf) -> No
 def _best_order(rho: float, epsilon: float) -> float:
     """The order a > 1 of the least delta: the root of (2a-1) rho - epsilon + ln(1 - 1/a), by bisection."""
     low, high = 1 + 1e-12, 10 + (epsilon + 5) / rho
-    for _ in range(200):
+    for _ in range(120):
         middle = (low + high) / 2
         if (2 * middle - 1) * rho - epsilon + math.log1p(-1 / middle) < 0:
             low = middle
@@ -33,6 +34,7 @@ def log_delta_of_zcdp(rho: float, epsilon: float) -> float:
     return (a - 1) * (a * rho - epsilon) - math.log(a - 1) + a * math.log1p(-1 / a)
 
 
+@lru_cache(maxsize=1_024)
 def epsilon_of_zcdp(rho: float, delta: float) -> float:
     """The epsilon for which rho-zCDP implies (epsilon, delta)-DP: the upper end of a bisection.
 
@@ -59,6 +61,7 @@ def epsilon_of_zcdp(rho: float, delta: float) -> float:
     return high
 
 
+@lru_cache(maxsize=1_024)
 def rho_of_epsilon(epsilon: float, delta: float) -> float:
     """The largest rho whose zCDP implies (``epsilon``, ``delta``)-DP: the lower end of a bisection.
 
@@ -67,10 +70,10 @@ def rho_of_epsilon(epsilon: float, delta: float) -> float:
     """
     _check("epsilon", epsilon, low=0)
     _check("delta", delta, low=0, high=1)
-    low, high = 0.0, epsilon + 1.0
+    low, high, target = 0.0, epsilon + 1.0, math.log(delta)
     for _ in range(100):
         middle = (low + high) / 2
-        if epsilon_of_zcdp(middle, delta) > epsilon:
+        if log_delta_of_zcdp(middle, epsilon) > target:
             high = middle
         else:
             low = middle

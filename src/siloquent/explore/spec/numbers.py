@@ -28,18 +28,20 @@ def decimal_of(value: object, what: str) -> Decimal:
     return number
 
 
-def check_number(number: Decimal | int, what: str) -> None:
-    """Refuse what is not finite, and what is so large or fine that exact arithmetic with it would never end."""
+def check_number(number: Decimal | int, what: str, *, before: int = MOST_DIGITS, after: int = MOST_DIGITS) -> None:
+    """Refuse what is not finite or has more digits than ``before`` and ``after`` the point.
+
+    Without a limit, exact arithmetic with a number such as 1e999999999 would never end.
+    """
     if isinstance(number, int):
-        fits = abs(number) < 10**MOST_DIGITS
+        fits = abs(number) < 10**before
     elif not number.is_finite():
         raise RequestError(f"{what} is a finite number, not {number}.")
     else:
-        # The tuple is cheap whatever the exponent: 1e999999999 must never be written out.
-        exponent = int(number.as_tuple().exponent)
-        fits = -MOST_DIGITS <= exponent < MOST_DIGITS and number.adjusted() < MOST_DIGITS
+        # The tuple is cheap whatever the exponent; the number itself must not be written out.
+        fits = -after <= int(number.as_tuple().exponent) < before and number.adjusted() < before
     if not fits:
-        raise RequestError(f"{what} has more than {MOST_DIGITS} digits before or after the point.")
+        raise RequestError(f"{what} has at most {before} digits before and {after} after the point.")
 
 
 def number_text(number: Decimal | int) -> str:

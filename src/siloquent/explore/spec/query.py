@@ -10,7 +10,7 @@ from typing import Literal
 from siloquent.errors import RequestError
 from siloquent.explore.spec.forms import one_attribute, tidy
 from siloquent.explore.spec.numbers import MOST_DIGITS, check_number
-from siloquent.explore.spec.predicate import And, Expression, Predicate, check_name
+from siloquent.explore.spec.predicate import Expression, Predicate, check_name
 
 Kind = Literal["wcq", "icq", "tcq"]
 Reuse = Literal["any", "none", "simultaneous"]
@@ -77,10 +77,10 @@ class Ranges:
     def __post_init__(self) -> None:
         check_name(self.attribute, "attribute")
         for bound in (self.lo, self.hi, self.width):
-            check_number(bound, f"A bound of {self.shape.upper()}")
+            # So few digits that lo + i width is exact in decimals of 28.
+            check_number(bound, f"A bound of {self.shape.upper()}", before=15, after=12)
         if self.width <= 0 or self.lo >= self.hi:
             raise RequestError(f"{self.shape.upper()} needs lo < hi and a width above 0.")
-        # Fractions, since decimals of 60 digits round to 28.
         if (Fraction(self.hi) - Fraction(self.lo)) / Fraction(self.width) > MOST_PREDICATES:
             raise RequestError(f"{self.shape.upper()} would make more than {MOST_PREDICATES:,} bins.")
 
@@ -98,15 +98,7 @@ class Cube:
             raise RequestError(f"CUBE names 1 to {MOST_KEYS} attributes, each once.", fix="CUBE(ward, sex)")
 
 
-@dataclass(frozen=True, slots=True)
-class Narrowed:
-    """``workload AND predicate``: the predicate joins every part, so in a ``Query`` it becomes ``where``."""
-
-    workload: Workload
-    predicate: Predicate
-
-
-Workload = GroupBy | Predicates | Ranges | Cube | Narrowed
+Workload = GroupBy | Predicates | Ranges | Cube
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +203,8 @@ class Query:
 
     def __post_init__(self) -> None:
         check_name(self.table, "table")
-        self._settle_where()
+        if self.where is not None:
+            object.__setattr__(self, "where", tidy(self.where))
         if self.having and self.top:
             raise RequestError("A question has HAVING or LIMIT, not both.", fix="ask for the counts and filter them")
         if not self.shows_values and not (self.having or self.top):
@@ -227,16 +220,6 @@ class Query:
                 fix="give the error of a sum in the attribute's own unit: ERROR 5000",
             )
         self._check_alias()
-
-    def _settle_where(self) -> None:
-        parts = [] if self.where is None else [self.where]
-        workload = self.workload
-        while isinstance(workload, Narrowed):
-            parts.append(workload.predicate)
-            workload = workload.workload
-        object.__setattr__(self, "workload", workload)
-        where = parts[0] if len(parts) == 1 else And(tuple(parts))
-        object.__setattr__(self, "where", tidy(where) if parts else None)
 
     def _check_alias(self) -> None:
         if not self.alias:

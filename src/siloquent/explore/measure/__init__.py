@@ -1,0 +1,46 @@
+"""The room where rows meet noise: a plan, a table and a permit in; whole noisy numbers out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from siloquent.explore.spec.measured import Measured
+
+if TYPE_CHECKING:
+    from siloquent.data import PrivateTable
+    from siloquent.explore.measure.base import Integers
+    from siloquent.explore.plan.compiled import Compiled
+    from siloquent.explore.plan.planner import Plan
+    from siloquent.ledger import Permit
+
+
+def measure(plan: Plan, table: PrivateTable, permit: Permit) -> Measured:
+    """Read the cells that ``plan`` needs, run its mechanism, and let nothing else out.
+
+    Raises:
+        NotAllowed: the permit is not an open one of this table.
+        DataError: the source failed; the charge stands.
+    Privacy:
+        ``plan.event`` in the account's unit and adjacency: one scan, one mechanism, whose price was reserved under
+        ``permit``.
+    """
+    noisy = plan.chosen.run(plan.compiled, _columns(plan.compiled, table, permit))
+    return Measured(
+        mechanism=plan.chosen.name,
+        form=plan.chosen.form,
+        event=plan.event,
+        values=tuple(noisy.tolist()),
+        alpha=str(plan.alpha),
+        strategy=plan.chosen.strategy,
+    )
+
+
+def _columns(compiled: Compiled, table: PrivateTable, permit: Permit) -> list[Integers]:
+    """Exact counts, or sums in grid steps, folded into each part's columns."""
+    blocks = [part.block for part in compiled.parts]
+    if not compiled.attribute:
+        cells = table.counts(blocks, permit)
+    else:
+        sums = table.sums(blocks, compiled.attribute, permit)
+        cells = [found.index_sums + compiled.offset * found.counts for found in sums]
+    return [part.fold(counted) for part, counted in zip(compiled.parts, cells, strict=True)]

@@ -1,0 +1,75 @@
+"""What every mechanism offers: a price without data, and one run on exact numbers against that price."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.explore.plan.compiled import Compiled
+from siloquent.explore.spec.measured import Form
+from siloquent.explore.spec.query import Kind
+from siloquent.privacy import Event
+
+Integers = NDArray[np.int64]
+Run = Callable[[Compiled, list[Integers]], Integers]
+LARGEST_VALUE = 2**60
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A promise in grid steps: an error of ``m`` or more (alpha = ``alpha`` steps) happens with ``beta`` at most.
+
+    ``threshold``: icq reports what is above it (whole steps). ``k``: tcq's; ``sign`` is -1 for the k smallest.
+    """
+
+    kind: Kind
+    alpha: Fraction
+    m: int
+    beta: float
+    threshold: int = 0
+    k: int = 0
+    sign: int = 1
+
+    @property
+    def two_sided(self) -> bool:
+        """Whether an error counts to either side."""
+        return self.kind == "wcq"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Priced:
+    """A mechanism with its parameters fixed, before any data.
+
+    ``run`` takes the compiled workload and the exact folded numbers of each part, and returns what may be released.
+    ``reusable``: the released numbers are linear measurements.
+    """
+
+    name: str
+    form: Form
+    event: Event
+    run: Run
+    reusable: bool
+    calibration: str = "exact"
+    strategy: tuple[Integers, ...] = ()
+
+
+def product(matrix: Integers, x: Integers) -> Integers:
+    """``matrix @ x`` without overflow, each entry cut to +-2^60.
+
+    Cutting moves no two results further apart, so it costs no privacy; and no error can tell that a number was large.
+    """
+    largest = int(np.abs(matrix).sum(axis=1).max(initial=0)) * max(int(np.abs(x).max(initial=0)), 1)
+    exact = matrix @ x if largest < 2**62 else matrix.astype(object) @ x.astype(object)
+    return np.asarray(np.clip(exact, -LARGEST_VALUE, LARGEST_VALUE), dtype=np.int64)
+
+
+def answers(compiled: Compiled, columns: list[Integers]) -> Integers:
+    """The exact answers W x of a workload, cut to +-2^60, shape (answers,)."""
+    total = np.zeros(compiled.answers, dtype=object)
+    for part, x in zip(compiled.parts, columns, strict=True):
+        total = total + product(part.matrix, x)
+    return np.asarray(np.clip(total, -LARGEST_VALUE, LARGEST_VALUE), dtype=np.int64)

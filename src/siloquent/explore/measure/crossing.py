@@ -1,0 +1,48 @@
+"""Iceberg questions on nested predicates: choose the place where the counts cross the threshold."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from siloquent.explore.measure.base import LARGEST_VALUE, Integers, Priced, Wanted, answers
+from siloquent.explore.plan.compiled import Compiled
+from siloquent.maths import promises
+from siloquent.maths.workloads import chain
+from siloquent.privacy import PermuteAndFlip
+
+FAR = 2**61
+
+
+def price_crossing(compiled: Compiled, wanted: Wanted) -> Priced | None:
+    """Permute-and-flip over the L + 1 places where a chain of growing counts may cross; None unless nested.
+
+    Privacy:
+        Pure epsilon-DP, epsilon = 2 Linf / scale: a utility moves by at most Linf. Proof: docs/explanation/iceberg.md.
+    Source:
+        "Permute-and-Flip" (NeurIPS 2020); our use for iceberg questions. Its answer holds no counts.
+    """
+    if wanted.kind != "icq" or not compiled.nested or compiled.attribute or compiled.sensitivity.linf == 0:
+        return None
+    order = chain(compiled.parts[0].matrix)
+    assert order is not None
+    scale = promises.largest_scale(promises.PermuteAndFlip(compiled.answers + 1), wanted.m, wanted.beta)
+    rate = 1 / scale
+
+    def run(workload: Compiled, columns: list[Integers]) -> Integers:
+        from siloquent.privacy.noise import permute_and_flip
+
+        place = permute_and_flip(utilities(answers(workload, columns)[order], wanted.threshold), rate=rate)
+        return np.sort(order[place:])
+
+    event = PermuteAndFlip(epsilon=Fraction(2 * compiled.sensitivity.linf) / scale)
+    return Priced("permute-and-flip", "chosen", event, run, reusable=False)
+
+
+def utilities(counts: Integers, threshold: int) -> Integers:
+    """u_j = -max(0, c_j - threshold, threshold - c_(j+1)) for j = 0..L, c_0 = -inf, c_(L+1) = +inf, shape (L + 1,)."""
+    below = np.concatenate([[-FAR], counts]) - threshold
+    above = threshold - np.concatenate([counts, [FAR]])
+    # Cut at -2^60, the sampler's range: cutting brings no two utilities further apart.
+    return np.asarray(-np.clip(np.maximum(below, above), 0, LARGEST_VALUE), dtype=np.int64)

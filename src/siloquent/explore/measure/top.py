@@ -1,0 +1,62 @@
+"""Top-k questions that release ids alone: one-shot geometric noise, and rounds of exponential selection."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from siloquent.explore.measure.base import Integers, Priced, Wanted, answers
+from siloquent.explore.plan.compiled import Compiled
+from siloquent.maths import promises
+from siloquent.privacy import ExponentialSelect, GeometricTopK
+
+
+def price_geometric_top(compiled: Compiled, wanted: Wanted) -> Priced | None:
+    """The ordered ids of the k largest of answers plus geometric noise.
+
+    Privacy:
+        Pure (k Linf / scale)-DP where all answers move in one direction, else (2 k Linf / scale)-DP. The noisy values
+        are never shown. Proof: docs/explanation/geometric-top-k.md.
+    Source:
+        explore's design, section 4.5; APEx's LTM releases an unordered set at a higher price.
+    """
+    if wanted.kind != "tcq" or compiled.sensitivity.linf == 0:
+        return None
+    scale = promises.largest_scale(promises.GeometricTop(compiled.answers, wanted.k), wanted.m, wanted.beta)
+
+    def run(workload: Compiled, columns: list[Integers]) -> Integers:
+        from siloquent.privacy.noise import add_geometric
+
+        return best(add_geometric(wanted.sign * answers(workload, columns), scale=scale), wanted.k)
+
+    event = GeometricTopK(
+        k=min(wanted.k, compiled.answers), scale=scale, linf=compiled.sensitivity.linf, monotone=compiled.monotone
+    )
+    return Priced("one-shot geometric", "chosen", event, run, reusable=False)
+
+
+def price_rounds(compiled: Compiled, wanted: Wanted) -> Priced | None:
+    """k rounds of exponential selection without replacement.
+
+    Privacy:
+        Each round has bounded range g = Linf / scale (twice that unless all answers move in one direction): k g pure,
+        k g^2 / 8 zCDP. Proof: docs/explanation/selection.md.
+    """
+    if wanted.kind != "tcq" or compiled.sensitivity.linf == 0:
+        return None
+    scale = promises.largest_scale(promises.ExponentialRounds(compiled.answers, wanted.k), wanted.m, wanted.beta)
+    k = min(wanted.k, compiled.answers)
+
+    def run(workload: Compiled, columns: list[Integers]) -> Integers:
+        from siloquent.privacy.noise import exponential_top_k
+
+        return exponential_top_k(wanted.sign * answers(workload, columns), rate=1 / scale, k=k)
+
+    width = Fraction(compiled.sensitivity.linf * (1 if compiled.monotone else 2)) / scale
+    return Priced("exponential rounds", "chosen", ExponentialSelect(rounds=k, range=width), run, reusable=False)
+
+
+def best(values: Integers, k: int) -> Integers:
+    """The positions of the k largest, largest first, ties in declared order."""
+    return np.argsort(-values, kind="stable")[:k]

@@ -1,0 +1,67 @@
+"""Noise on the answers themselves: the Laplace mechanism, and the Gaussian one for zCDP accounts."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from siloquent.explore.measure.base import Integers, Priced, Wanted, answers
+from siloquent.explore.plan.compiled import Compiled
+from siloquent.maths import promises
+from siloquent.privacy import DiscreteGaussian, DiscreteLaplace
+
+LARGEST_EXACT = 2**15
+LARGEST_DEVIATION = 2**25
+
+
+def price_laplace(compiled: Compiled, wanted: Wanted) -> Priced | None:
+    """The largest discrete Laplace noise on W x that keeps the promise, exactly.
+
+    Privacy:
+        Pure (l1 / scale)-DP for the account's unit; l1 holds unit and adjacency. Proof: docs/explanation/laplace.md.
+    Source:
+        APEx, section 3.4 (LM), with the exact discrete tail; top-k by the exact law of order statistics.
+    """
+    if compiled.sensitivity.l1 == 0:
+        return None
+    laws = {
+        "wcq": promises.LaplaceValues(compiled.answers),
+        "icq": promises.LaplaceAbove(compiled.answers),
+        "tcq": promises.LaplaceTop(compiled.answers, wanted.k),
+    }
+    scale = promises.largest_scale(laws[wanted.kind], wanted.m, wanted.beta)
+
+    def run(workload: Compiled, columns: list[Integers]) -> Integers:
+        from siloquent.privacy.noise import add_laplace
+
+        return add_laplace(answers(workload, columns), scale=scale)
+
+    event = DiscreteLaplace(scale=scale, l1=compiled.sensitivity.l1)
+    return Priced("laplace", "answers", event, run, reusable=True)
+
+
+def price_gaussian(compiled: Compiled, wanted: Wanted) -> Priced | None:
+    """The largest discrete Gaussian noise on W x that keeps the promise.
+
+    Privacy:
+        rho-zCDP with rho = l2_squared / (2 variance). Proof: docs/explanation/discrete-gaussian.md.
+    """
+    if compiled.sensitivity.l2_squared == 0:
+        return None
+    laws = {
+        "wcq": promises.GaussianValues(compiled.answers),
+        "icq": promises.GaussianAbove(compiled.answers),
+        "tcq": promises.GaussianTop(compiled.answers, wanted.k),
+    }
+    largest = promises.largest_scale(laws[wanted.kind], wanted.m, wanted.beta)
+    deviation = min(largest, Fraction(LARGEST_DEVIATION))
+    # Squares of large deviations would pass the sampler's range; a smaller variance is less noise, so still kept.
+    variance = deviation**2 if deviation <= LARGEST_EXACT else Fraction(math.floor(deviation**2))
+
+    def run(workload: Compiled, columns: list[Integers]) -> Integers:
+        from siloquent.privacy.noise import add_gaussian
+
+        return add_gaussian(answers(workload, columns), variance=variance)
+
+    event = DiscreteGaussian(variance=variance, l2_squared=compiled.sensitivity.l2_squared)
+    return Priced("gaussian", "answers", event, run, reusable=True)

@@ -1,0 +1,261 @@
+"""Atoms: what a test of one attribute says for each declared cell, in three-valued logic, without a row.
+
+A vector over cells has ``size + 1`` entries: the declared values, the cell for values not listed, the cell for NULL
+(where declared), and last OUTSIDE, for which every test is UNKNOWN.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import RequestError, UnknownName
+from siloquent.explore.spec.predicate import (
+    Arithmetic,
+    Call,
+    Column,
+    Compare,
+    Constant,
+    Expression,
+    InList,
+    IsNull,
+    Like,
+    Value,
+)
+from siloquent.schema import Attribute
+
+Truth = NDArray[np.int8]
+FALSE, UNKNOWN, TRUE = np.int8(0), np.int8(1), np.int8(2)
+LARGEST = 2**53
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Values:
+    """An expression's value for each cell; ``known`` is False where it is NULL or nobody can say.
+
+    ``kind``: number, text, truth, day or moment. ``listed``: the expression is a category itself, whose unlisted cell
+    (``other``) differs from every listed constant.
+    """
+
+    data: NDArray[Any]
+    known: NDArray[np.bool_]
+    kind: str
+    listed: Attribute | None = None
+
+
+def values_of(expression: Expression, attribute: Attribute) -> Values:
+    """The values of an expression of ``attribute`` alone, shape (size + 1,).
+
+    Raises:
+        RequestError: types that do not fit, numbers beyond 2^53, or an attribute with more than 10^6 values.
+    """
+    if not attribute.is_countable:
+        raise RequestError(
+            f"Attribute {attribute.name!r} is {attribute.kind}: it can stand in no condition and no answer.",
+            fix="use a derived attribute",
+        )
+    return _values(expression, attribute)
+
+
+@singledispatch
+def _values(expression: object, attribute: Attribute) -> Values:
+    raise RequestError(f"{type(expression).__name__} is no expression.")
+
+
+@_values.register
+def _(expression: Column, attribute: Attribute) -> Values:
+    points = attribute.points()
+    data = np.empty(attribute.size + 1, dtype=points.dtype)
+    data[: len(points)] = points
+    data[len(points) :] = points[0]
+    known = np.arange(attribute.size + 1) < len(points)
+    kind = {"category": "text", "boolean": "truth", "date": "day", "datetime": "moment"}.get(attribute.kind, "number")
+    return Values(data, known, kind, attribute if attribute.kind == "category" else None)
+
+
+@_values.register
+def _(expression: Value, attribute: Attribute) -> Values:
+    data, kind = constant(expression.value)
+    size = attribute.size + 1
+    filled = np.empty(size, dtype=object if kind == "text" else np.asarray(data).dtype)
+    filled[:] = data
+    return Values(filled, np.full(size, expression.value is not None), kind)
+
+
+@_values.register
+def _(expression: Arithmetic, attribute: Attribute) -> Values:
+    left, right = _values(expression.left, attribute), _values(expression.right, attribute)
+    if (left.kind, right.kind) != ("number", "number"):
+        raise RequestError(f"{expression.op} takes numbers, not {left.kind} and {right.kind}.")
+    a, b, known = left.data, right.data, left.known & right.known
+    if expression.op in ("//", "%"):
+        known = known & (b != 0)  # division by zero gives NULL
+        b = np.where(b == 0, 1, b)
+    data = _calculate(expression.op, a, b)
+    if np.any(np.abs(data[known].astype(float)) > LARGEST):
+        raise RequestError(f"A number in the condition passes 2^53, so it would not be exact: {expression.op}.")
+    return Values(data, known, "number")
+
+
+def _calculate(op: str, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """As DuckDB does: // cuts towards zero, % has the sign of its left side."""
+    if op in ("//", "%"):
+        whole = np.trunc(a / b)
+        left = np.fmod(a, b)
+        exact = np.issubdtype(a.dtype, np.integer) and np.issubdtype(b.dtype, np.integer)
+        if exact:
+            whole = (a - left) // b
+        return np.asarray(whole if op == "//" else left)
+    largest = [max(float(np.abs(side.astype(float)).max(initial=0)), 1.0) for side in (a, b)]
+    if largest[0] * largest[1] > LARGEST:  # whole numbers could overflow; the caller refuses what is not exact
+        a, b = a.astype(float), b.astype(float)
+    return np.asarray({"+": np.add, "-": np.subtract, "*": np.multiply}[op](a, b))
+
+
+@_values.register
+def _(expression: Call, attribute: Attribute) -> Values:
+    inner = _values(expression.argument, attribute)
+    wanted, result, function = _CALLS[expression.function]
+    if inner.kind not in wanted:
+        raise RequestError(f"{expression.function} takes a {' or '.join(wanted)}, not a {inner.kind}.")
+    return Values(function(inner.data), inner.known, result)
+
+
+def _round(data: NDArray[Any]) -> NDArray[Any]:
+    return np.trunc(data + np.copysign(0.5, data)) if np.issubdtype(data.dtype, np.floating) else data
+
+
+def _part(unit: str, within: str, first: int) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    def part(data: NDArray[Any]) -> NDArray[Any]:
+        since = data.astype(f"datetime64[{unit}]") - data.astype(f"datetime64[{within}]")
+        return np.asarray(since.astype(np.int64) + first)
+
+    return part
+
+
+_TIMES = ("day", "moment")
+_CALLS: dict[str, tuple[tuple[str, ...], str, Callable[[NDArray[Any]], NDArray[Any]]]] = {
+    "abs": (("number",), "number", np.abs),
+    "round": (("number",), "number", _round),
+    "year": (_TIMES, "number", lambda data: data.astype("datetime64[Y]").astype(np.int64) + 1970),
+    "month": (_TIMES, "number", _part("M", "Y", 1)),
+    "day": (_TIMES, "number", _part("D", "M", 1)),
+    "hour": (("moment",), "number", _part("h", "D", 0)),
+    # 1970-01-01 was a Thursday; Sunday is 0.
+    "dayofweek": (_TIMES, "number", lambda data: (data.astype("datetime64[D]").astype(np.int64) + 4) % 7),
+    "lower": (("text",), "text", lambda data: np.array([text.lower() for text in data], dtype=object)),
+    "length": (("text",), "number", lambda data: np.array([len(text) for text in data], dtype=np.int64)),
+}
+
+
+def constant(value: Constant) -> tuple[Any, str]:
+    """A constant as numpy compares it, and its kind."""
+    if isinstance(value, bool):
+        return value, "truth"
+    if isinstance(value, (int, Decimal)):
+        return (value, "number") if isinstance(value, int) and abs(value) <= LARGEST else (float(value), "number")
+    if isinstance(value, datetime):
+        return np.datetime64(value, "s"), "moment"
+    if isinstance(value, date):
+        return np.datetime64(value, "D"), "day"
+    return value, "text"
+
+
+def atom(predicate: Compare | InList | Like | IsNull, attribute: Attribute) -> Truth:
+    """What a test of ``attribute`` alone says for each cell, shape (size + 1,).
+
+    Raises:
+        RequestError: types that do not fit, or a test that no row could ever pass.
+        UnknownName: a category is compared with a value that is not declared.
+    """
+    if isinstance(predicate, IsNull):
+        return _is_null(predicate, attribute)
+    if isinstance(predicate, Like):
+        return _like(values_of(predicate.expression, attribute), predicate.pattern)
+    if isinstance(predicate, InList):
+        tests = [Compare(predicate.expression, "=", Value(value)) for value in predicate.values]
+        return np.asarray(np.max([_compare(test, attribute) for test in tests], axis=0), dtype=np.int8)
+    return _compare(predicate, attribute)
+
+
+def _compare(test: Compare, attribute: Attribute) -> Truth:
+    left, right = values_of(test.left, attribute), values_of(test.right, attribute)
+    left, right = _as_date(left, right), _as_date(right, left)
+    truth = compared(left, right, test.op)
+    for values, other in ((left, test.right), (right, test.left)):
+        listed = values.listed
+        if listed is not None and isinstance(other, Value) and test.op in ("=", "!="):
+            if other.value not in listed.values:
+                raise UnknownName(f"value of {listed.name!r}", str(other.value), listed.values)
+            if listed.other == "cell":
+                truth[listed.steps] = FALSE if test.op == "=" else TRUE
+    return truth
+
+
+def compared(left: Values, right: Values, op: str) -> Truth:
+    """``left op right`` cell by cell (arrays may broadcast); UNKNOWN where a side is not known.
+
+    Raises:
+        RequestError: the sides are of different kinds.
+    """
+    times = {"day", "moment"}
+    if left.kind != right.kind and not {left.kind, right.kind} <= times:
+        raise RequestError(f"A {left.kind} cannot be compared with a {right.kind}.", fix="DATE '2024-01-31', or 'text'")
+    if left.kind == "truth" and op not in ("=", "!="):
+        raise RequestError("A truth value is compared by = or != only.")
+    truth = np.where(_COMPARE[op](left.data, right.data).astype(bool), TRUE, FALSE)
+    return np.where(left.known & right.known, truth, UNKNOWN).astype(np.int8)
+
+
+def _as_date(values: Values, other: Values) -> Values:
+    """``values``, read as a date where a text constant is compared with one: day = '2024-01-31'."""
+    if values.kind == "text" and values.listed is None and other.kind in ("day", "moment"):
+        try:
+            data = np.array([np.datetime64(datetime.fromisoformat(str(text)), "s") for text in values.data[:1]])
+        except ValueError:
+            raise RequestError(f"{str(values.data[0])[:40]!r} is no date.", fix="DATE '2024-01-31'") from None
+        return Values(np.repeat(data, len(values.data)), values.known, "moment")
+    return values
+
+
+def _like(values: Values, pattern: str) -> Truth:
+    if values.kind != "text":
+        raise RequestError("LIKE tests a category.", fix="ward LIKE 'A%'")
+    # Only % and _ have a meaning; runs of % are folded so that matching stays linear in practice.
+    parts = [".*" if c == "%" else "." if c == "_" else re.escape(c) for c in re.sub("%+", "%", pattern)]
+    whole = re.compile("".join(parts), re.DOTALL)
+    found = np.array([bool(whole.fullmatch(text)) for text in values.data])
+    return np.where(values.known, np.where(found, TRUE, FALSE), UNKNOWN).astype(np.int8)
+
+
+def _is_null(predicate: IsNull, attribute: Attribute) -> Truth:
+    if isinstance(predicate.expression, Column) and attribute.null != "cell":
+        raise RequestError(
+            f"No row can have NULL as {attribute.name!r}: its declaration says null = {attribute.null!r}.",
+            fix=f'null = "cell" in the attribute named "{attribute.name}", if NULL is to be counted',
+        )
+    values = values_of(predicate.expression, attribute)
+    truth = np.where(values.known, FALSE, TRUE).astype(np.int8)
+    if attribute.other == "cell":
+        truth[attribute.steps] = FALSE if isinstance(predicate.expression, Column) else UNKNOWN
+    if attribute.null == "cell":
+        truth[attribute.size - 1] = TRUE
+    truth[-1] = UNKNOWN
+    return truth

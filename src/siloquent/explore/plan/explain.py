@@ -1,0 +1,99 @@
+"""A plan in words and numbers, for people who want to see the price first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from siloquent.explore.plan.planner import Candidate, Plan
+from siloquent.privacy import Cost, accountant, digits
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explanation:
+    """What a question would cost and how it would be answered; no data was touched.
+
+    ``left_before`` and ``left_after`` in the account's epsilon or rho; ``left_after`` is None if it does not fit.
+    """
+
+    plan: Plan
+    account: str
+    symbol: str
+    price: Fraction
+    epsilon: float | None
+    left_before: Fraction
+    left_after: Fraction | None
+
+    @property
+    def chosen(self) -> str:
+        """The mechanism's name."""
+        return self.plan.chosen.name
+
+    @property
+    def promise(self) -> str:
+        """What would be promised."""
+        return self.plan.promise
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All applicable mechanisms, cheapest first."""
+        return self.plan.candidates
+
+    def to_json(self) -> dict[str, Any]:
+        """A document of kind ``siloquent/explanation/1``."""
+        compiled = self.plan.compiled
+        return {
+            "schema": "siloquent/explanation/1",
+            "kind": self.plan.kind,
+            "promise": self.promise,
+            "alpha": str(self.plan.alpha),
+            "beta": str(self.plan.beta),
+            "unit": self.plan.alpha_unit,
+            "answers": compiled.answers,
+            "cells": sum(part.block.size for part in compiled.parts),
+            "blocks": len(compiled.parts),
+            "d1": compiled.sensitivity.l1,
+            "d2_squared": compiled.sensitivity.l2_squared,
+            "dinf": compiled.sensitivity.linf,
+            "candidates": [
+                {
+                    "name": c.priced.name,
+                    "worst": digits(c.amount, 6),
+                    "reusable": c.priced.reusable,
+                    "calibration": c.priced.calibration,
+                }
+                for c in self.candidates
+            ],
+            "chosen": self.chosen,
+            "account": self.account,
+            "cost": {self.symbol: digits(self.price, 6), **self._epsilon()},
+            "left_before": digits(self.left_before, 6),
+            "left_after": None if self.left_after is None else digits(self.left_after, 6),
+            "free": False,
+            "label": "fresh",
+            "data_touched": False,
+        }
+
+    def _epsilon(self) -> dict[str, str]:
+        return {} if self.epsilon is None else {"epsilon": digits(self.epsilon)}
+
+
+def explain_plan(plan: Plan, *, account: str, left: Cost) -> Explanation:
+    """The explanation of ``plan`` for an account that has ``left``."""
+    from siloquent.privacy import epsilon_of_zcdp
+
+    budget = plan.schema.budget
+    book = accountant(budget.accountant)
+    cost, price = book.cost(plan.event), book.price(plan.event).amount
+    fits = cost.amount <= left.amount and cost.delta <= left.delta
+    delta = float(budget.delta - budget.delta_events)
+    return Explanation(
+        plan=plan,
+        account=account,
+        symbol=book.symbol,
+        price=price,
+        epsilon=epsilon_of_zcdp(float(price), delta) if budget.accountant == "zcdp" else None,
+        left_before=Fraction(left.amount, book.scale),
+        left_after=Fraction(left.amount - cost.amount, book.scale) if fits else None,
+    )

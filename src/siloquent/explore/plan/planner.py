@@ -1,0 +1,266 @@
+"""Choose the mechanism that keeps the promise for the least worst-case price. Deterministic, and blind to data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+
+from siloquent.errors import AccuracyUnreachable, RequestError
+from siloquent.explore.measure.base import Priced, Wanted
+from siloquent.explore.measure.crossing import price_crossing
+from siloquent.explore.measure.strategy import price_factorisations, price_strategies
+from siloquent.explore.measure.top import price_geometric_top, price_rounds
+from siloquent.explore.measure.workload import price_gaussian, price_laplace
+from siloquent.explore.plan.compiled import Compiled
+from siloquent.explore.plan.predicates import compile_workload
+from siloquent.explore.spec.query import Accuracy, Kind, Query, Spend
+from siloquent.maths.promises import smallest_breaking
+from siloquent.privacy import Cost, Event, accountant, digits, rho_of_epsilon
+from siloquent.schema import TableSchema
+
+LARGEST_THRESHOLD = 2**58
+REUSE_WITHIN = Fraction(105, 100)
+MOST_STEPS = 2**50
+KEPT_WORKLOADS = 128
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """One applicable mechanism and its worst-case price."""
+
+    priced: Priced
+    cost: Cost
+    amount: Fraction
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """How a query will be answered, and what it costs at most. ``alpha`` is in rows, or in the summed number's unit."""
+
+    query: Query
+    schema: TableSchema
+    compiled: Compiled
+    chosen: Priced
+    candidates: tuple[Candidate, ...]
+    alpha: Fraction
+    beta: Fraction
+
+    @property
+    def event(self) -> Event:
+        """What will be released."""
+        return self.chosen.event
+
+    @property
+    def kind(self) -> Kind:
+        """wcq, icq or tcq."""
+        return self.query.kind
+
+    @property
+    def grid(self) -> Fraction:
+        """The step of the answers: 1 for counts."""
+        return self.compiled.grid
+
+    @property
+    def alpha_unit(self) -> str:
+        """What alpha counts."""
+        return f"units of {self.compiled.attribute}" if self.compiled.attribute else "rows"
+
+    @property
+    def promise(self) -> str:
+        """The promise in words."""
+        sure = digits(1 - self.beta, 8) if self.beta < Fraction(1, 2) else str(float(1 - self.beta))
+        sure = _trimmed(1 - self.beta) or sure
+        size = f"{_trimmed(self.alpha) or digits(self.alpha, 6)} {self.alpha_unit}"
+        if self.kind == "wcq":
+            return f"No value is more than {size} off, with probability {sure}."
+        both = "both together" if self.query.promise.joint else "each"
+        if self.kind == "icq":
+            assert self.query.having is not None
+            return (
+                f"Nothing reported lies more than {size} below {self.query.having.threshold}, nothing left out more "
+                f"than that above it, {both} with probability {sure}."
+            )
+        assert self.query.top is not None
+        return (
+            f"Nothing reported is more than {size} worse than the true number {self.query.top.k}, nothing left out "
+            f"more than that better, {both} with probability {sure}."
+        )
+
+
+def _trimmed(value: Fraction) -> str:
+    """``value`` as an exact decimal if it has a short one, else nothing."""
+    decimal = Decimal(value.numerator) / Decimal(value.denominator)
+    return format(decimal.normalize(), "f") if Fraction(decimal) == value and len(str(decimal)) < 16 else ""
+
+
+def plan(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
+    """The cheapest plan for ``query`` under the whole budget ``left``.
+
+    Args:
+        left: What the account could pay at most: the declared budget.
+    Raises:
+        UnknownName, RequestError: the query does not fit the declaration.
+        AccuracyUnreachable: no mechanism keeps the promise within ``left``; ``best_alpha`` is the smallest that would.
+    """
+    compiled = _compiled(query, schema)
+    wanted = _wanted(query, compiled)
+    if isinstance(query.promise, Spend):
+        allowed = _allowed(query.promise, schema)
+        steps = _least_steps(compiled, wanted, schema, allowed)
+        if steps is None:
+            raise AccuracyUnreachable("No error bound can be promised for so little.", fix="raise BUDGET")
+        alpha = steps * compiled.grid
+    else:
+        alpha = _alpha(query.promise, schema)
+    candidates = _candidates(compiled, _at(wanted, alpha, compiled), schema)
+    affordable = [c for c in candidates if _fits(c.cost, left)]
+    if not affordable:
+        raise _unreachable(compiled, wanted, schema, left, alpha)
+    chosen = _choice(affordable).priced
+    return Plan(query, schema, compiled, chosen, tuple(candidates), alpha, query.promise.beta)
+
+
+def least_error(chosen: Plan, *, left: Cost) -> Fraction | None:
+    """The smallest whole number of steps, in the answer's unit, that ``left`` pays for; None if none does."""
+    wanted = _wanted(chosen.query, chosen.compiled)
+    steps = _least_steps(chosen.compiled, wanted, chosen.schema, left)
+    return None if steps is None else steps * chosen.compiled.grid
+
+
+def _compiled(query: Query, schema: TableSchema) -> Compiled:
+    # The promise does not change the matrices: with a stand-in for it, all accuracies share one compilation.
+    bare = replace(
+        query, promise=Accuracy(Decimal(1)), having=None, top=None, shows_values=True, explain=False, alias=""
+    )
+    return _compiled_once(bare, _BySchema(schema))
+
+
+@dataclass(frozen=True, slots=True)
+class _BySchema:
+    """A schema as a cache key: its digest, or itself where it was made in Python."""
+
+    schema: TableSchema
+
+    def __hash__(self) -> int:
+        return hash((self.schema.name, self.schema.digest))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _BySchema):
+            return False
+        same = self.schema.digest == other.schema.digest != ""
+        return same or self.schema == other.schema
+
+
+@lru_cache(maxsize=KEPT_WORKLOADS)
+def _compiled_once(query: Query, key: _BySchema) -> Compiled:
+    return compile_workload(query, key.schema)
+
+
+def _wanted(query: Query, compiled: Compiled) -> Wanted:
+    """The promise without its bound."""
+    beta = query.promise.beta / 2 if query.promise.joint and query.kind != "wcq" else query.promise.beta
+    threshold = 0
+    if query.having is not None:
+        steps = Fraction(query.having.threshold) / compiled.grid
+        threshold = math.floor(steps) if query.having.op == ">" else math.ceil(steps) - 1
+        threshold = max(min(threshold, LARGEST_THRESHOLD), -LARGEST_THRESHOLD)
+    top = query.top
+    return Wanted(
+        kind=query.kind,
+        alpha=Fraction(1),
+        m=1,
+        beta=float(beta),
+        threshold=threshold,
+        k=top.k if top else 0,
+        sign=-1 if top and not top.largest else 1,
+    )
+
+
+def _alpha(promise: Accuracy, schema: TableSchema) -> Fraction:
+    if not promise.percent:
+        return Fraction(promise.error)
+    if schema.size_hint is None:
+        raise RequestError(
+            "ERROR in PERCENT needs a public number of rows, and the table declares none.",
+            fix="size_hint = 10000 under [table], or ERROR 200",
+        )
+    return Fraction(promise.error) * schema.size_hint / 100
+
+
+def _at(wanted: Wanted, alpha: Fraction, compiled: Compiled) -> Wanted:
+    return replace(wanted, alpha=alpha / compiled.grid, m=smallest_breaking(alpha, compiled.grid))
+
+
+def _candidates(compiled: Compiled, wanted: Wanted, schema: TableSchema) -> list[Candidate]:
+    """Every applicable mechanism with its price in the account's whole units, cheapest first."""
+    book = accountant(schema.budget.accountant)
+    offers: list[Priced | None] = [price_laplace(compiled, wanted), price_crossing(compiled, wanted)]
+    offers += [price_geometric_top(compiled, wanted), price_rounds(compiled, wanted)]
+    if schema.budget.accountant == "zcdp":
+        offers.append(price_gaussian(compiled, wanted))
+        # Laplace strategies pay eps^2/2 there, several times the rho of the factorisation: not worth their search.
+        offers += price_factorisations(compiled, wanted) if wanted.kind != "tcq" else []
+    else:
+        offers += price_strategies(compiled, wanted) if wanted.kind != "tcq" else []
+    found = [Candidate(p, book.cost(p.event), book.price(p.event).amount) for p in offers if p is not None]
+    return sorted(found, key=lambda c: (c.cost.amount, c.priced.name))
+
+
+def _choice(affordable: list[Candidate]) -> Candidate:
+    """The cheapest; within 5 % of it, the cheapest whose answer can be used again."""
+    cheapest = affordable[0]
+    reusable = [c for c in affordable if c.priced.reusable and c.cost.amount <= cheapest.cost.amount * REUSE_WITHIN]
+    return cheapest if cheapest.priced.reusable or not reusable else reusable[0]
+
+
+def _fits(cost: Cost, left: Cost) -> bool:
+    return cost.amount <= left.amount and cost.delta <= left.delta
+
+
+def _allowed(spend: Spend, schema: TableSchema) -> Cost:
+    """What BUDGET allows, in the account's whole units, rounded down."""
+    pure = schema.budget.accountant == "pure"
+    if pure and (spend.currency == "rho" or spend.delta is not None):
+        raise RequestError("This table's account counts pure epsilon.", fix="BUDGET 0.01 EPSILON")
+    amount = Fraction(spend.amount)
+    if not pure and spend.currency == "epsilon":
+        delta = Fraction(spend.delta) if spend.delta is not None else schema.budget.delta - schema.budget.delta_events
+        amount = Fraction(rho_of_epsilon(float(amount), float(delta)))
+    return Cost(math.floor(amount * accountant(schema.budget.accountant).scale))
+
+
+def _least_steps(compiled: Compiled, wanted: Wanted, schema: TableSchema, left: Cost) -> int | None:
+    """The smallest whole bound in grid steps whose cheapest mechanism costs ``left`` at most."""
+
+    def affordable(steps: int) -> bool:
+        try:
+            candidates = _candidates(compiled, _at(wanted, steps * compiled.grid, compiled), schema)
+        except AccuracyUnreachable:
+            return False
+        return any(_fits(c.cost, left) for c in candidates)
+
+    high = 1
+    while not affordable(high):
+        high *= 4
+        if high > MOST_STEPS:
+            return None
+    low = high // 4
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if affordable(middle) else (middle, high)
+    return high
+
+
+def _unreachable(
+    compiled: Compiled, wanted: Wanted, schema: TableSchema, left: Cost, alpha: Fraction
+) -> AccuracyUnreachable:
+    steps = _least_steps(compiled, wanted, schema, left)
+    best = None if steps is None else float(steps * compiled.grid)
+    return AccuracyUnreachable(
+        f"Even the whole budget of {schema.name!r} would not pay for an error of {digits(alpha, 6)}.",
+        best_alpha=best,
+        fix="ask for less, or with a lower CONFIDENCE" if best is None else f"ask with ERROR {best:g}",
+    )
