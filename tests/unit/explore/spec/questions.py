@@ -93,11 +93,10 @@ predicates: st.SearchStrategy[Predicate] = st.recursive(tests, _joined, max_leav
 
 @st.composite
 def ranges(draw: st.DrawFn) -> Ranges:
-    """HISTOGRAM and PREFIX with 1 to 1,000 bins."""
-    lo, width = draw(numbers), draw(amounts)
-    hi = lo + width * draw(st.integers(1, 1_000))
-    if lo >= hi or (Fraction(hi) - Fraction(lo)) / Fraction(width) > 10_000:
-        hi, lo, width = Decimal(10), Decimal(0), Decimal("0.5")
+    """HISTOGRAM and PREFIX with 1 to 1,000 bins; the last one may be cut short."""
+    lo = Decimal(draw(st.integers(-(10**14), 10**14))).scaleb(-draw(st.integers(0, 6)))
+    width = Decimal(draw(st.integers(1, 10**8))).scaleb(-draw(st.integers(0, 6)))
+    hi = lo + width * draw(st.integers(1, 1_000)) - width / 2
     return Ranges(draw(st.sampled_from(["histogram", "prefix"])), draw(names), lo, hi, width)
 
 

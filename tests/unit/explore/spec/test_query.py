@@ -16,7 +16,6 @@ from siloquent.explore.spec.query import (
     Cube,
     GroupBy,
     Having,
-    Narrowed,
     Predicates,
     Ranges,
     Spend,
@@ -36,11 +35,6 @@ def test_a_constant_on_the_left_goes_to_the_right() -> None:
 @pytest.mark.parametrize("join", [And, Or])
 def test_a_join_of_one_part_is_that_part(join: type[And] | type[Or]) -> None:
     assert Query("t", WARD, PROMISE, where=join((join((OLD,)),))).where == OLD
-
-
-def test_a_narrowed_workload_is_a_workload_with_where() -> None:
-    narrowed = Query("t", Narrowed(Cube(("ward",)), OLD), PROMISE, where=Not(OLD))
-    assert narrowed == Query("t", Cube(("ward",)), PROMISE, where=And((Not(OLD), OLD)))
 
 
 def test_whole_decimals_are_integers() -> None:
@@ -98,6 +92,7 @@ WRONG = {
     "bins without end": lambda: Ranges("histogram", "a", Decimal(0), Decimal(1), Decimal("1e-9")),
     "bins of nothing": lambda: Ranges("prefix", "a", Decimal(1), Decimal(1), Decimal(1)),
     "an endless bound": lambda: Ranges("prefix", "a", Decimal("-inf"), Decimal(1), Decimal(1)),
+    "a bound of too many digits": lambda: Ranges("prefix", "a", Decimal(0), Decimal(1), Decimal("0.1000000000001")),
     "an empty cube": lambda: Cube(()),
     "an error of zero": lambda: Accuracy(Decimal(0)),
     "an endless error": lambda: Accuracy(Decimal("nan")),
