@@ -1,0 +1,5 @@
+"""``python -m siloquent`` is the command line."""
+
+from siloquent.cli.app import main
+
+main()

@@ -1,0 +1,61 @@
+"""Amounts of privacy in words: exact in documents, four digits on screens, never rounded in the reader's favour."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from siloquent.ledger import Account
+
+
+def exact(account: Account, units: int) -> str:
+    """Whole units of the account's money in epsilon or rho, all digits."""
+    return format((Decimal(units) / _scale(account)).normalize(), "f") if units else "0"
+
+
+def short(account: Account, units: int, towards: Literal["down", "up"]) -> str:
+    """Whole units with their symbol and four digits: what is left is rounded ``down``, what is spent ``up``."""
+    from siloquent.privacy import accountant
+
+    return f"{accountant(account.accountant).symbol} {four_digits(Fraction(units, _scale(account)), towards)}"
+
+
+def four_digits(value: Fraction, towards: Literal["down", "up"]) -> str:
+    """``value`` with four significant digits, as plain decimal text.
+
+    >>> four_digits(Fraction(2, 3), "down"), four_digits(Fraction(2, 3), "up")
+    ('0.6666', '0.6667')
+    """
+    from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+
+    context = Context(prec=4, rounding=ROUND_FLOOR if towards == "down" else ROUND_CEILING)
+    return format(context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(), "f")
+
+
+def account_document(account: Account) -> dict[str, Any]:
+    """An account as a document of kind ``siloquent/account/1``; amounts are exact decimal text."""
+    from siloquent.privacy import ATTO, accountant
+
+    return {
+        "schema": "siloquent/account/1",
+        "name": account.name,
+        "parent": account.parent,
+        "accountant": account.accountant,
+        "symbol": accountant(account.accountant).symbol,
+        "unit": account.unit,
+        "adjacency": account.adjacency,
+        "limit": exact(account, account.limit.amount),
+        "spent": exact(account, account.spent.amount),
+        "left": exact(account, account.left.amount),
+        "delta_limit": format(Decimal(account.limit.delta) / ATTO, "f"),
+        "delta_spent": format(Decimal(account.spent.delta) / ATTO, "f"),
+        "successor": account.successor,
+    }
+
+
+def _scale(account: Account) -> int:
+    from siloquent.privacy import accountant
+
+    return accountant(account.accountant).scale

@@ -1,0 +1,96 @@
+"""The frame: groups of commands, global options, and how the program ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from siloquent.cli import demo, doctor, explore, kinds, money, owner, releases, workspace
+from siloquent.cli.commands import (
+    EVERYWHERE,
+    AnalystOption,
+    JsonOption,
+    NoColorOption,
+    Options,
+    QuietOption,
+    WorkspaceOption,
+    merged,
+)
+from siloquent.cli.problems import problem_of, report, usage_problem
+from siloquent.cli.screen import Screen
+from siloquent.version import VERSION
+
+# What typer raises for a command line that it cannot read; its releases differ in where they keep the class.
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+app = typer.Typer(name="siloquent", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"siloquent {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def everywhere(
+    context: typer.Context,
+    workspace: WorkspaceOption = None,
+    analyst: AnalystOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+    no_color: NoColorOption = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Say the version.", callback=_version, is_eager=True, rich_help_panel=EVERYWHERE
+        ),
+    ] = False,
+) -> None:
+    """Learn from data that you may not see: private answers with the error bound that you ask for.
+
+    First: siloquent demo. Then: siloquent init DIR, siloquent check, siloquent explain "SELECT ..".
+    """
+    context.obj = merged(Options(workspace, analyst, as_json, quiet, no_color), {})
+
+
+for _module in (demo, explore, workspace, owner, money, releases, doctor, kinds):
+    _module.register(app)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line, given as the words behind ``siloquent``; the exit status of errors.py's classes."""
+    words = list(arguments) or ["--help"]
+    screen = Screen(as_json="--json" in words)
+    try:
+        status = typer.main.get_command(app)(args=words, prog_name="siloquent", standalone_mode=False)
+    except UsageError as unreadable:
+        return report(screen, usage_problem(*_words_of(unreadable)))
+    except typer.Abort:
+        return report(screen, problem_of(KeyboardInterrupt()))
+    return int(status or 0)
+
+
+def main() -> NoReturn:
+    """The console script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def _words_of(error: Any) -> tuple[str, str]:
+    """What is wrong with a command line, and the command that explains what would be right."""
+    message = str(error.format_message()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "siloquent"
+    known = sorted(getattr(context.command, "commands", {})) if context is not None else []
+    if known:
+        # Some releases of typer suggest names, others do not: the words are ours in any case.
+        asked = message.partition("'")[2].partition("'")[0]
+        near = get_close_matches(asked, known, n=1)
+        if near:
+            return f"No command {asked!r}. Did you mean {near[0]!r}?", f"{path} {near[0]}"
+        message = f"{message}. Commands: {', '.join(known)}"
+    return f"{message}.", f"{path} --help"

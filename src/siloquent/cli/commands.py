@@ -1,0 +1,156 @@
+"""What every command shares: global options in either place, one way to end, and a session of the right workspace."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from siloquent.cli.problems import OwnerLog, keep_details, problem_of, report
+from siloquent.cli.screen import Screen
+from siloquent.errors import NotAllowed, SiloquentError
+
+if TYPE_CHECKING:
+    from siloquent.door import Session
+
+BROKEN_PIPE = 141  # what a shell shows for a program that a closed pipe ended
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The global options as given, before or behind the command's name; behind wins."""
+
+    workspace: Path | None = None
+    analyst: str | None = None
+    as_json: bool = False
+    quiet: bool = False
+    no_color: bool = False
+
+    @property
+    def screen(self) -> Screen:
+        """Where this command's words go."""
+        return Screen(as_json=self.as_json, quiet=self.quiet)
+
+    def folder(self) -> Path | None:
+        """The workspace's folder, if there is one; nothing is read."""
+        from siloquent.schema.workspace import find_workspace
+
+        with suppress(SiloquentError, OSError):
+            return self.workspace or find_workspace(Path.cwd())
+        return None
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """The workspace open for this analyst; details of failing sources go to the owner's log meanwhile."""
+        import logging
+
+        from siloquent.door import open_session
+
+        with closing(open_session(self.workspace, analyst=self.analyst)) as session:
+            log = OwnerLog(session.workspace.folder)
+            logger = logging.getLogger("siloquent.owner")
+            logger.addHandler(log)
+            try:
+                yield session
+            finally:
+                logger.removeHandler(log)
+                log.close()
+
+    def shell(self, *words: str) -> str:
+        """A command line that a person can paste: the same workspace and analyst, then ``words``."""
+        import shlex
+
+        shared = ["--workspace", str(self.workspace)] if self.workspace else []
+        shared += ["--analyst", self.analyst] if self.analyst else []
+        return shlex.join(["siloquent", *shared, *words])
+
+    def require_owner(self, what: str) -> None:
+        """Refuse an analyst.
+
+        Raises:
+            NotAllowed: ``--analyst`` was given.
+        """
+        if self.analyst is not None:
+            raise NotAllowed(f"{what} is the owner's alone.", fix="leave --analyst out, as the owner")
+
+
+EVERYWHERE = "Everywhere"  # the help panel of global options
+WorkspaceOption = Annotated[
+    Path | None,
+    typer.Option("--workspace", help="The workspace's folder (default: the nearest).", rich_help_panel=EVERYWHERE),
+]
+AnalystOption = Annotated[
+    str | None,
+    typer.Option("--analyst", help="Who asks: their share of the budget pays.", rich_help_panel=EVERYWHERE),
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="One JSON document instead of words.", rich_help_panel=EVERYWHERE)
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="No notes on standard error.", rich_help_panel=EVERYWHERE)]
+NoColorOption = Annotated[
+    bool, typer.Option("--no-color", help="No colours, as with NO_COLOR.", rich_help_panel=EVERYWHERE)
+]
+_GLOBAL: dict[str, tuple[Any, Any]] = {
+    "workspace": (WorkspaceOption, None),
+    "analyst": (AnalystOption, None),
+    "as_json": (JsonOption, False),
+    "quiet": (QuietOption, False),
+    "no_color": (NoColorOption, False),
+}
+
+Body = Callable[..., int | None]
+
+
+def command(group: typer.Typer, name: str, body: Body, *, panel: str = "") -> None:
+    """Make ``body(options, ...)`` the command ``name``; it returns an exit status, or None for 0."""
+    own = inspect.signature(body, eval_str=True)
+
+    @functools.wraps(body)
+    def walk(context: typer.Context, **given: Any) -> None:
+        options = merged(context.obj or Options(), {key: given.pop(key) for key in _GLOBAL})
+        raise typer.Exit(guarded(options, functools.partial(body, options, **given)))
+
+    here = inspect.Parameter
+    parameters = [
+        here("context", here.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
+        *[parameter.replace(kind=here.KEYWORD_ONLY) for parameter in list(own.parameters.values())[1:]],
+        *[here(key, here.KEYWORD_ONLY, default=off, annotation=kind) for key, (kind, off) in _GLOBAL.items()],
+    ]
+    # Typer reads options off a function's signature: the body's own, then the global ones.
+    walk.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    walk.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    group.command(name, rich_help_panel=panel or None)(walk)
+
+
+def merged(before: Options, behind: dict[str, Any]) -> Options:
+    """The options before the command's name, overruled by those behind it."""
+    options = replace(before, **{key: value for key, value in behind.items() if value != _GLOBAL[key][1]})
+    if options.no_color:
+        os.environ["NO_COLOR"] = "1"
+    return options
+
+
+def guarded(options: Options, body: Callable[[], int | None]) -> int:
+    """Run ``body``; every way in which it may end becomes an exit status and, at most, one problem."""
+    try:
+        return body() or 0
+    except BrokenPipeError:
+        # Whoever read our output has enough; Python would complain once more when it closes the stream.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - open until the process ends
+        return BROKEN_PIPE
+    except (SiloquentError, KeyboardInterrupt) as refused:
+        return report(options.screen, problem_of(refused))
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception as unforeseen:  # allowed: the last door: no trace, no values on the screen, details to the owner
+        problem = problem_of(unforeseen)
+        keep_details(options.folder(), problem, unforeseen)
+        return report(options.screen, problem)

@@ -1,0 +1,174 @@
+"""What this machine has and lacks: versions, extras, Java, clock, random source, disk, file modes."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+import typer
+
+from siloquent.cli.commands import Options, command
+from siloquent.cli.plain import clean
+from siloquent.cli.screen import LEFT
+from siloquent.version import VERSION
+
+State = Literal["good", "missing", "bad"]
+PACKAGES = ("opendp", "duckdb", "sqlglot", "pyarrow", "numpy", "scipy", "numba", "pydantic", "sqlalchemy", "narwhals")
+EXTRAS = {"postgres": "psycopg", "spark": "pyspark"}
+LEAST_DISK_BYTES = 100 * 2**20
+# Files over the network do not lock as SQLite needs it.
+REMOTE = {"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "afs"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at; ``missing`` is something optional, ``bad`` needs the fix."""
+
+    what: str
+    state: State
+    found: str
+    fix: str = ""
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    command(app, "doctor", doctor, panel="Help")
+
+
+def doctor(options: Options) -> int:
+    """Say what this machine has and lacks; exit 1 if something needs mending."""
+    findings = list(examine(options.folder()))
+    is_well = all(finding.state != "bad" for finding in findings)
+    if options.as_json:
+        listed = [{"what": f.what, "state": f.state, "found": f.found, "fix": f.fix} for f in findings]
+        options.screen.document({"schema": "siloquent/doctor/1", "ok": is_well, "findings": listed})
+        return 0 if is_well else 1
+    marks = {"good": "ok", "missing": "-", "bad": "MEND"}
+    options.screen.table(
+        [("", LEFT), ("what", LEFT), ("found", LEFT), ("fix", LEFT)],
+        [(marks[f.state], f.what, clean(f.found), f.fix) for f in findings],
+    )
+    return 0 if is_well else 1
+
+
+def examine(folder: Path | None) -> Iterator[Finding]:
+    """Every finding, in the order in which they are shown; ``folder`` is the workspace, if there is one."""
+    yield Finding("siloquent", "good", VERSION)
+    yield Finding("Python", "good" if sys.version_info >= (3, 11) else "bad", platform.python_version())
+    for package in PACKAGES:
+        yield _package(package)
+    for extra, package in EXTRAS.items():
+        yield _extra(extra, package)
+    yield _java()
+    yield _clock()
+    yield _random()
+    if folder is None:
+        yield Finding("workspace", "missing", "none here or above", "siloquent init DIR")
+        return
+    for look in (_disk, _file_system, _modes, _ledger):
+        yield look(folder)
+
+
+def _package(name: str) -> Finding:
+    try:
+        return Finding(name, "good", metadata.version(name))
+    except metadata.PackageNotFoundError:
+        return Finding(name, "bad", "not installed", "pip install --upgrade siloquent")
+
+
+def _extra(extra: str, package: str) -> Finding:
+    if find_spec(package) is None:
+        return Finding(f"extra {extra}", "missing", "not installed", f"pip install 'siloquent[{extra}]'")
+    return Finding(f"extra {extra}", "good", f"{package} {metadata.version(package)}")
+
+
+def _java() -> Finding:
+    home = os.environ.get("JAVA_HOME")
+    program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if not program or not Path(program).exists():
+        return Finding(
+            "Java", "missing", "not found; Spark needs 17 or newer", "apt-get install openjdk-17-jre-headless"
+        )
+    said = subprocess.run([program, "-version"], capture_output=True, text=True, check=False, timeout=20).stderr
+    return Finding("Java", "good", said.splitlines()[0] if said else program)
+
+
+def _clock() -> Finding:
+    """Entries carry the clock's time for people; their order never hangs on it."""
+    now = datetime.now(UTC)
+    if now.year < 2024:
+        return Finding("clock", "bad", f"{now:%Y-%m-%d %H:%M} UTC", "set the clock")
+    return Finding("clock", "good", f"{now:%Y-%m-%d %H:%M} UTC")
+
+
+def _random() -> Finding:
+    """Whether the system's random source answers; noise is drawn from it alone."""
+    try:
+        os.getrandom(16, os.GRND_NONBLOCK)  # allowed: a look whether the source answers; the bytes are dropped
+    except BlockingIOError:
+        return Finding("random source", "bad", "not seeded yet", "wait until the machine has gathered entropy")
+    except AttributeError:
+        return Finding("random source", "good", "the system's, by name of this platform")
+    return Finding("random source", "good", "getrandom answers")
+
+
+def _disk(folder: Path) -> Finding:
+    free = shutil.disk_usage(folder).free
+    is_enough = free >= LEAST_DISK_BYTES
+    return Finding(
+        "disk", "good" if is_enough else "bad", f"{free / 2**30:.1f} GiB free", "" if is_enough else "make room"
+    )
+
+
+def _file_system(folder: Path) -> Finding:
+    """The kind of disk below the workspace, where the system says it."""
+    kind = _mount_kind(folder.resolve())
+    if kind in REMOTE:
+        return Finding("ledger's disk", "bad", f"{kind}, over the network", "put the workspace on a local disk")
+    return Finding("ledger's disk", "good", kind or "not said by this system")
+
+
+def _mount_kind(folder: Path) -> str:
+    try:
+        lines = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    mounts = {fields[1]: fields[2] for fields in map(str.split, lines) if len(fields) > 2}
+    for above in (folder, *folder.parents):
+        if str(above) in mounts:
+            return mounts[str(above)]
+    return ""
+
+
+def _modes(folder: Path) -> Finding:
+    """Whether other users of this machine could read rows or the ledger."""
+    names = ["ledger.sqlite", "owner.log", *(str(p.relative_to(folder)) for p in sorted(folder.glob("data/*")))]
+    is_open: Callable[[Path], bool] = lambda path: path.is_file() and bool(path.stat().st_mode & 0o007)  # noqa: E731
+    loose = [name for name in names if is_open(folder / name)]
+    if loose and folder.stat().st_mode & 0o001:
+        return Finding("file modes", "missing", f"others may read {', '.join(loose)}", f"chmod o-rwx {folder}")
+    return Finding("file modes", "good", "no other user of this machine reads rows or ledger")
+
+
+def _ledger(folder: Path) -> Finding:
+    from siloquent.errors import SiloquentError
+    from siloquent.schema.workspace import read_workspace
+    from siloquent.session import open_workspace_ledger
+
+    try:
+        ledger = open_workspace_ledger(read_workspace(folder))
+        seq = ledger.head().seq
+        ledger.close()
+    except SiloquentError as refused:
+        return Finding("ledger", "bad", refused.detail, refused.fix or "siloquent ledger verify")
+    return Finding("ledger", "good", f"opens; {seq} entries")

@@ -1,0 +1,176 @@
+"""A first table file proposed from PUBLIC rows. Its bounds are read off the rows: on private rows they would leak."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.errors import RequestError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_ROWS, MOST_BYTES = 200_000, 2**28
+MOST_VALUES, MOST_DECIMALS, MOST_TEXT_BYTES = 100, 4, 4000
+
+
+def draft_schema(file: Path, *, name: str, source: str) -> str:
+    """A table file for rows like those of ``file``, to be corrected by somebody who knows the field.
+
+    Args:
+        file: A CSV or Parquet file of public or invented rows; the first 200,000 are read.
+        name: The table's name.
+        source: Where the private rows will be, as written in the table file.
+    Raises:
+        RequestError: the file cannot be read, or has no columns.
+    """
+    rows = _read(file)
+    if not rows.column_names:
+        raise RequestError(f"{file.name} has no columns.", fix="the first line of a CSV file names its columns")
+    lines = [f"  {_entry(column, rows[column])}" for column in rows.column_names]
+    return _FILE.format(rows=rows.num_rows, attributes="\n".join(lines), name=name, source=_text(source))
+
+
+def table_name(file: Path) -> str:
+    """A name for the table of ``file``: its letters and digits."""
+    name = re.sub(r"\W+", "_", file.stem, flags=re.ASCII).strip("_").lower()[:64]
+    return name if name.isidentifier() else f"t_{name}"[:64]
+
+
+def _read(file: Path) -> pa.Table:
+    import pyarrow as pa
+
+    try:
+        if file.stat().st_size > MOST_BYTES:
+            raise RequestError(
+                f"{file.name} is larger than {MOST_BYTES >> 20} MiB.", fix="draft from a part of it: the first lines do"
+            )
+        return pa.Table.from_batches(_first(_batches(file)))
+    except (OSError, ValueError, pa.ArrowException) as failed:
+        # Public rows, so the reader may say why; it is cut, since a parser may quote a whole line.
+        raise RequestError(
+            f"{file.name} cannot be read as CSV or Parquet: {str(failed)[:120]}.",
+            fix="siloquent draft ROWS.csv --public",
+        ) from None
+
+
+def _batches(file: Path) -> Iterator[pa.RecordBatch]:
+    if file.suffix in (".parquet", ".pq"):
+        import pyarrow.parquet
+
+        yield from pyarrow.parquet.ParquetFile(file).iter_batches(batch_size=10_000)
+    else:
+        import pyarrow.csv
+
+        yield from pyarrow.csv.open_csv(file)
+
+
+def _first(batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """As many batches as hold the first ``MOST_ROWS`` rows."""
+    taken, rows = [], 0
+    for batch in batches:
+        taken.append(batch.slice(0, MOST_ROWS - rows))
+        rows += taken[-1].num_rows
+        if rows >= MOST_ROWS:
+            break
+    if not taken:
+        raise ValueError("no rows")
+    return taken
+
+
+def _entry(name: str, column: pa.ChunkedArray) -> str:
+    """The line that declares one column."""
+    values = [value for value in column.to_pylist() if value is not None and value == value]  # NaN differs from itself
+    null = '"cell"' if column.null_count else '"drop"'
+    return f"{{ name = {_text(name)}, {_kind(name, values, null)} }},"
+
+
+def _kind(name: str, values: list[Any], null: str) -> str:
+    kinds = {type(value) for value in values}
+    if not values:
+        return 'type = "text", max_bytes = 1000'
+    if kinds == {bool} or (kinds == {int} and set(values) <= {0, 1}):
+        return f'type = "boolean", null = {null}'
+    if kinds == {int}:
+        return _integer(name, values, null)
+    if kinds <= {int, float, Decimal}:
+        return _real(values, null)
+    if kinds == {date}:
+        return f'type = "date", lo = {min(values)}, hi = {max(values)}, outside = "drop", null = {null}'
+    if kinds == {datetime}:
+        lo, hi = (value.replace(tzinfo=None, second=0, microsecond=0) for value in (min(values), max(values)))
+        return f'type = "datetime", lo = {lo}, hi = {hi}, grid = "minute", outside = "drop", null = {null}'
+    return _words(name, [str(value) for value in values], null)
+
+
+def _integer(name: str, values: list[int], null: str) -> str:
+    if len(set(values)) == len(values) and _looks_like_id(name):
+        return 'type = "id"'
+    lo, hi = _round_outwards(min(values), -1), _round_outwards(max(values), 1)
+    return f'type = "integer", lo = {lo}, hi = {hi}, outside = "clamp", null = {null}'
+
+
+def _real(values: list[Any], null: str) -> str:
+    finite = [value for value in values if math.isfinite(value)] or [0]
+    decimals = min(MOST_DECIMALS, max(_decimals(value) for value in finite[:1000]))
+    lo, hi = _round_outwards(math.floor(min(finite)), -1), _round_outwards(math.ceil(max(finite)), 1)
+    grid = format(Decimal(1).scaleb(-decimals), "f")
+    return f'type = "real", lo = {lo}, hi = {hi}, grid = {grid}, outside = "clamp", null = {null}'
+
+
+def _words(name: str, values: list[str], null: str) -> str:
+    listed = sorted(set(values))
+    if len(listed) == len(values) and _looks_like_id(name):
+        return 'type = "id"'
+    if len(listed) <= MOST_VALUES and not any("\0" in value for value in listed):
+        return f'type = "category", values = [{", ".join(map(_text, listed))}], null = {null}'
+    longest = max(len(value.encode()) for value in listed)
+    return f'type = "text", max_bytes = {min(MOST_TEXT_BYTES, _round_outwards(longest, 1))}'
+
+
+def _looks_like_id(name: str) -> bool:
+    return bool(re.search(r"(^|_)(id|key|uuid|number|no)$", name.lower()))
+
+
+def _decimals(value: Any) -> int:
+    exponent = Decimal(str(value)).normalize().as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
+
+
+def _round_outwards(value: int, sign: int) -> int:
+    """``value`` moved away from what was seen to a round number of two digits: exact extremes are somebody's."""
+    step: int = 10 ** max(0, len(str(abs(value))) - 2)
+    return (math.ceil(value / step) if sign > 0 else math.floor(value / step)) * step
+
+
+def _text(value: str) -> str:
+    """``value`` as a TOML text; JSON's escapes are TOML's, but for DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+_FILE = """\
+# A draft from {rows} public rows. Correct every line from what you know of the field, not from private rows:
+# bounds, values and units are public statements, and whatever lies outside them is clamped or left out.
+format = 1
+
+attribute = [
+{attributes}
+]
+
+[table]
+name = "{name}"
+source = {source}
+adjacency = "add-remove"
+unit = {{ kind = "row" }}    # or {{ kind = "user", column = "patient", max_rows = 8 }}: hide a person, not a row
+
+[budget]
+accountant = "zcdp"
+epsilon = "1"
+delta = "1e-6"
+"""

@@ -1,0 +1,142 @@
+"""What an owner does before anybody may ask: draft a declaration from public rows, check the private ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from siloquent.cli.commands import Options, command
+from siloquent.cli.plain import clean
+from siloquent.cli.screen import LEFT, RIGHT
+from siloquent.errors import NotAllowed, RequestError, SiloquentError
+
+if TYPE_CHECKING:
+    from siloquent.door import Session
+
+LEAK = (
+    "A draft's bounds and values are read off the rows of this file and written down for everybody.\n"
+    "From private rows that is a leak, however small the file."
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    command(app, "draft", draft, panel="Owner")
+    command(app, "check", check, panel="Owner")
+
+
+def draft(
+    options: Options,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV or Parquet file of public or invented rows.")],
+    public: Annotated[bool, typer.Option("--public", help="You say that these rows are public.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the table file here.")
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option("--source", help="Where the private rows will be (default: this file).")
+    ] = None,
+) -> None:
+    """Propose a table file from PUBLIC rows; correct it by hand before it is used."""
+    from siloquent.cli.drafting import draft_schema, table_name
+    from siloquent.schema.build import parse_schema
+
+    if not file.is_file():
+        raise RequestError(f"{file} is not a file.", fix="siloquent draft ROWS.csv --public")
+    if not public:
+        _require_public(options, file)
+    if output and output.exists():
+        raise RequestError(f"{output} is there already.", fix="name another file, or remove it")
+    name = output.stem if output and output.suffix == ".toml" else table_name(file)
+    form = "parquet" if file.suffix in (".parquet", ".pq") else "csv"
+    text = draft_schema(file, name=name, source=source or f"{form}:{file.resolve()}")
+    parse_schema(text)
+    if output:
+        _write(output, text)
+    if options.as_json:
+        options.screen.document({"schema": "siloquent/draft/1", "table": name, "file": str(output or ""), "toml": text})
+    elif output:
+        options.screen.line(f"A draft is in {output}.")
+    else:
+        options.screen.line(text.rstrip("\n"))
+    options.screen.note("This is a draft: correct every bound and value from what is known of the field, set the unit.")
+
+
+def _require_public(options: Options, file: Path) -> None:
+    if options.screen.can_ask:
+        options.screen.warn(LEAK)
+        if options.screen.confirm(f"Are the rows of {file.name} public?"):
+            return
+    raise NotAllowed(
+        f"{LEAK} Nobody said that {file.name} is public.",
+        fix="write the table file by hand, or with public rows: siloquent draft FILE --public",
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as failed:
+        raise RequestError(f"{path} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None
+
+
+def check(
+    options: Options,
+    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="One table (default: all).")] = None,
+) -> int:
+    """Compare rows with their declaration, exactly, for the owner's eyes alone; exit 1 if something is wrong."""
+    options.require_owner("A check")
+    with options.session() as session:
+        names = [table] if table else session.tables()
+        reports = [_report(session, name, alone=table is not None) for name in names]
+    is_clean = all(report["clean"] for report in reports)
+    if options.as_json:
+        options.screen.document({"schema": "siloquent/check/1", "clean": is_clean, "tables": reports})
+        return 0 if is_clean else 1
+    options.screen.note("Exact counts, for the owner's eyes alone.")
+    for report in reports:
+        _show(options, report)
+    if not reports:
+        options.screen.note("No table is declared. Next: write schemas/NAME.toml, or siloquent draft FILE --public")
+    return 0 if is_clean else 1
+
+
+def _report(session: Session, name: str, *, alone: bool) -> dict[str, Any]:
+    """One table's report; where all are checked, one that cannot be opened does not hide the others."""
+    try:
+        return session.check(name).document()
+    except SiloquentError as wrong:
+        if alone:
+            raise
+        finding = {
+            "kind": wrong.code,
+            "subject": "declaration",
+            "count": 1,
+            "sentence": wrong.detail,
+            "fix": wrong.fix,
+            "problem": True,
+        }
+        return {"table": name, "rows": None, "counted": None, "clean": False, "findings": [finding]}
+
+
+def _show(options: Options, report: dict[str, Any]) -> None:
+    screen, findings = options.screen, report["findings"]
+    if report["rows"] is not None:
+        screen.line(f"{clean(report['table'])}: {report['rows']:,} rows, of which {report['counted']:,} count.")
+    if findings:
+        screen.table(
+            [("", LEFT), ("where", LEFT), ("count", RIGHT), ("what", LEFT), ("fix", LEFT)],
+            [
+                (
+                    "!" if one["problem"] else "",
+                    clean(one["subject"]),
+                    f"{one['count']:,}",
+                    clean(one["sentence"]),
+                    clean(one["fix"]),
+                )
+                for one in findings
+            ],
+        )
+    screen.line(f"{clean(report['table'])}: {'as declared' if report['clean'] else 'not as declared'}.")

@@ -1,0 +1,155 @@
+"""Refusals and failures for people and programs: code, what, why, the fix, what was spent; never a stack trace."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import traceback
+import uuid
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from siloquent.cli.plain import clean, printable
+from siloquent.cli.screen import Screen
+from siloquent.errors import SiloquentError
+
+TYPES = "https://siloquent.invalid/problems/"
+OWNER_LOG = "owner.log"
+INTERRUPTED, USAGE = 130, 2
+
+
+class Interrupted(KeyboardInterrupt):
+    """Control-C while something may have been charged; ``spent`` says what was."""
+
+    def __init__(self, spent: str, fix: str = "") -> None:
+        self.spent, self.fix = spent, fix
+        super().__init__(spent)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What went wrong, as people read it on standard error and programs on standard output."""
+
+    code: str
+    title: str
+    detail: str
+    exit_status: int
+    fix: str = ""
+    spent: str = "nothing"
+    http_status: int = 400
+    instance: str = ""
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of kind ``siloquent/problem/1``."""
+        return {
+            "schema": "siloquent/problem/1",
+            "type": TYPES + self.code,
+            "code": self.code,
+            "title": self.title,
+            "status": self.http_status,
+            "exit": self.exit_status,
+            "detail": self.detail,
+            "spent": self.spent,
+            "fix": self.fix,
+            "instance": self.instance or f"urn:uuid:{uuid.uuid4()}",
+            "notes": list(self.notes),
+        }
+
+
+def problem_of(error: BaseException) -> Problem:
+    """The problem that ``error`` is; our own bugs get a report's id and no detail."""
+    notes = tuple(getattr(error, "__notes__", ()))
+    if isinstance(error, SiloquentError):
+        return Problem(
+            error.code,
+            error.title,
+            error.detail,
+            error.exit_status,
+            error.fix,
+            error.spent,
+            error.http_status,
+            notes=notes,
+        )
+    if isinstance(error, KeyboardInterrupt):
+        spent, fix = getattr(error, "spent", "nothing"), getattr(error, "fix", "")
+        return Problem("interrupted", "Interrupted", "You stopped it.", INTERRUPTED, fix, spent, 499)
+    report = uuid.uuid4()
+    return Problem(
+        code=SiloquentError.code,
+        title="This is our bug",
+        detail=f"siloquent met something that it did not foresee. Report id: {report}.",
+        exit_status=SiloquentError.exit_status,
+        fix="report the id and the command; the workspace's owner finds the details in its owner.log",
+        spent="a charge that was reserved stays; asking again with the same --key costs no more",
+        http_status=SiloquentError.http_status,
+        instance=f"urn:uuid:{report}",
+        notes=notes,
+    )
+
+
+def usage_problem(message: str, fix: str) -> Problem:
+    """A command line that cannot be read."""
+    return Problem("usage", "The command line cannot be read", message, USAGE, fix)
+
+
+def report(screen: Screen, problem: Problem) -> int:
+    """Say ``problem`` once, on the stream where it is looked for, and give its exit status."""
+    if screen.as_json:
+        screen.document(problem.to_json())
+        return problem.exit_status
+    screen.warn(f"{problem.title} [{problem.code}]", style="bold red")
+    screen.warn(clean_lines(problem.detail))
+    for note in problem.notes:
+        screen.warn(f"  {clean_lines(note)}", style="dim")
+    if problem.fix:
+        screen.warn(f"Fix: {clean_lines(problem.fix)}", style="bold")
+    screen.warn(f"Spent: {problem.spent}.")
+    return problem.exit_status
+
+
+def clean_lines(text: str) -> str:
+    """``text`` without what a terminal obeys, line by line and uncut."""
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def pointed(text: str, position: int) -> list[str]:
+    """The line of ``text`` around character ``position``, and below it a caret.
+
+    >>> pointed("SELECT wrad", 7)
+    ['SELECT wrad', '       ^']
+    """
+    position = max(0, min(position, len(text)))
+    start = text.rfind("\n", 0, position) + 1
+    line = text[start:].split("\n", 1)[0]
+    at = position - start
+    first = max(0, at - 60)
+    shown = line[first : first + 90]
+    return [clean(shown), " " * len(clean(line[first:at])) + "^"]
+
+
+class OwnerLog(logging.FileHandler):
+    """The workspace's own log, readable by its owner alone; opened when there is something to write."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / OWNER_LOG, delay=True, encoding="utf-8")
+        self.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+
+    def _open(self) -> io.TextIOWrapper:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        return io.TextIOWrapper(os.fdopen(os.open(self.baseFilename, flags, 0o600), "ab"), encoding="utf-8")
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
+        """Nothing: a full disk must not hide the report, and logging would show the record on the terminal."""
+
+
+def keep_details(folder: Path | None, problem: Problem, error: BaseException) -> None:
+    """Write what happened to the owner's log; without a workspace, or on a full disk, nowhere."""
+    if folder is None:
+        return
+    details = "".join(traceback.format_exception(error))
+    with closing(OwnerLog(folder)) as log, suppress(OSError):
+        log.emit(logging.LogRecord("siloquent", logging.ERROR, "", 0, "%s\n%s", (problem.instance, details), None))

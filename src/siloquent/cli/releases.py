@@ -1,0 +1,203 @@
+"""Answers as files: list, show, export and verify what was released. All of it is free."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from siloquent.cli.commands import Options, command
+from siloquent.cli.plain import clean, label, number
+from siloquent.cli.problems import clean_lines
+from siloquent.cli.screen import LEFT, RIGHT
+from siloquent.errors import RequestError, SiloquentError
+
+if TYPE_CHECKING:
+    from siloquent.releases import Manifest
+    from siloquent.schema.workspace import Workspace
+
+Release = Annotated[str, typer.Argument(metavar="RELEASE", help="A release's id, such as r-000017, or its folder.")]
+Form = Literal["csv", "parquet", "arrow"]
+MOST_SHOWN = 100
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    group = typer.Typer(help="Answers that were given, as files.")
+    command(group, "list", list_all)
+    command(group, "show", show)
+    command(group, "export", export)
+    command(group, "verify", verify)
+    app.add_typer(group, name="release", rich_help_panel="Releases")
+    command(app, "verify", verify, panel="Releases")
+
+
+def list_all(options: Options) -> None:
+    """List the releases of the workspace."""
+    from siloquent.releases import list_releases, read_manifest
+
+    workspace = _workspace(options)
+    manifests = [read_manifest(workspace.releases / name) for name in list_releases(workspace.releases)]
+    if options.as_json:
+        documents = [release_document(manifest) for manifest in manifests]
+        options.screen.document({"schema": "siloquent/release-list/1", "releases": documents})
+        return
+    options.screen.table(
+        [("release", LEFT), ("table", LEFT), ("account", LEFT), ("request", LEFT)],
+        [
+            (
+                clean(manifest.id),
+                clean(manifest.table),
+                clean(manifest.guarantee.get("account", "")),
+                clean(manifest.request.get("query", "")),
+            )
+            for manifest in manifests
+        ],
+    )
+    if not manifests:
+        options.screen.note("Nothing was released yet. An answer becomes a release when it is asked.")
+
+
+def _workspace(options: Options) -> Workspace:
+    """The workspace's settings; its ledger stays closed."""
+    from siloquent.schema.workspace import find_workspace, read_workspace
+
+    return read_workspace(options.workspace or find_workspace(Path.cwd()))
+
+
+def _folder(options: Options, release: str) -> Path:
+    """The folder of a release that is named by its id or by a path."""
+    from siloquent.releases import release_folder
+
+    if "/" in release or os.sep in release:
+        return Path(release)
+    return release_folder(_workspace(options).releases, release)
+
+
+def release_document(manifest: Manifest) -> dict[str, Any]:
+    """A manifest as a document of kind ``siloquent/release/1``."""
+    return {
+        "schema": "siloquent/release/1",
+        "id": manifest.id,
+        "task": manifest.task,
+        "package": manifest.package,
+        "table": manifest.table,
+        "request": dict(manifest.request),
+        "accuracy": dict(manifest.accuracy),
+        "guarantee": dict(manifest.guarantee),
+        "receipt": dict(manifest.receipt),
+        "files": [
+            {"name": file.name, "sha256": file.sha256, "rows": file.rows, "columns": list(file.columns)}
+            for file in manifest.files
+        ],
+        "known": list(manifest.known),
+    }
+
+
+def show(options: Options, release: Release) -> None:
+    """Show a release: its table, what was promised, what it cost."""
+    from siloquent.releases import read_manifest, read_release
+
+    folder = _folder(options, release)
+    manifest, table = read_manifest(folder), read_release(folder)
+    if options.as_json:
+        columns = [table[name].to_pylist() for name in table.column_names]
+        rows = [[_plain(value) for value in row] for row in zip(*columns, strict=True)]
+        options.screen.document({**release_document(manifest), "columns": table.column_names, "rows": rows})
+        return
+    shown = table.slice(0, MOST_SHOWN)
+    columns = [shown[name].to_pylist() for name in shown.column_names]
+    numeric = [all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in c) for c in columns]
+    options.screen.table(
+        [(name, RIGHT if is_number else LEFT) for name, is_number in zip(table.column_names, numeric, strict=True)],
+        [
+            [number(value) if is_number else label(value) for value, is_number in zip(row, numeric, strict=True)]
+            for row in zip(*columns, strict=True)
+        ],
+    )
+    if table.num_rows > MOST_SHOWN:
+        more = table.num_rows - MOST_SHOWN
+        options.screen.note(f"{more:,} more rows: siloquent release export {manifest.id} -o FILE")
+    receipt = f"entry {manifest.receipt.get('seq', '')} of ledger {manifest.receipt.get('ledger', '')}"
+    options.screen.facts(
+        [
+            ("request", clean(manifest.request.get("query", ""))),
+            ("promise", clean(manifest.accuracy.get("promise", ""))),
+            ("privacy", clean_lines(str(manifest.guarantee.get("sentence", "")))),
+            ("receipt", clean(receipt)),
+            *[("known", clean(text)) for text in manifest.known],
+        ]
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def export(
+    options: Options,
+    release: Release,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The file to write.")],
+    form: Annotated[Form | None, typer.Option("--format", help="csv, parquet or arrow (default: by the name).")] = None,
+) -> None:
+    """Write a release's table to a file; CSV cells that a spreadsheet would run are quoted."""
+    from siloquent.releases import FORMATS, read_release, write_table
+
+    chosen = form or output.suffix.lstrip(".")
+    if chosen not in FORMATS:
+        raise RequestError(f"The format is one of {', '.join(FORMATS)}, not {chosen!r}.", fix="--format csv")
+    if output.exists():
+        raise RequestError(f"{output} is there already.", fix="name another file, or remove it")
+    table = read_release(_folder(options, release))
+    try:
+        with tempfile.TemporaryDirectory(prefix=".siloquent-", dir=output.parent) as building:
+            write_table(Path(building) / "table", table, chosen)
+            os.replace(Path(building) / "table", output)
+    except OSError as failed:
+        raise RequestError(f"{output} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None
+    if options.as_json:
+        options.screen.document(
+            {
+                "schema": "siloquent/export/1",
+                "release": release,
+                "file": str(output),
+                "format": chosen,
+                "rows": table.num_rows,
+            }
+        )
+    else:
+        options.screen.line(f"{table.num_rows:,} rows of {clean(release)} are in {output}.")
+
+
+def verify(options: Options, release: Release) -> int:
+    """Check a release's files, its receipt and its table's declaration; exit 1 if something is wrong."""
+    from siloquent.releases import read_manifest, verify_release
+
+    folder = _folder(options, release)
+    manifest = read_manifest(folder)
+    with options.session() as session:
+        digest = None
+        try:
+            digest = session.schema(manifest.table).digest
+        except SiloquentError as unknown:
+            options.screen.note(f"Its table's declaration is not here to compare: {clean(unknown.detail)}")
+        verdict = verify_release(folder, session.ledger, schema=digest)
+    if options.as_json:
+        options.screen.document(
+            {
+                "schema": "siloquent/release-verdict/1",
+                "release": verdict.release,
+                "ok": verdict.ok,
+                "problems": list(verdict.problems),
+            }
+        )
+    elif verdict.ok:
+        options.screen.line(f"{clean(verdict.release)} is what it says: files, receipt and declaration fit.")
+    else:
+        for problem in verdict.problems:
+            options.screen.line(clean(problem))
+        options.screen.note("Do not use it. Ask again with the same key: that is free, and writes it anew elsewhere.")
+    return 0 if verdict.ok else 1

@@ -1,0 +1,147 @@
+"""Where words go: tables and documents to standard output, progress and notes to standard error."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TextIO
+
+from siloquent.cli.plain import clean
+from siloquent.errors import RequestError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+Side = Literal["left", "right"]
+LEFT: Side = "left"
+RIGHT: Side = "right"
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """One person's terminal, or a program's pipe: then ``as_json`` gives one document and no words."""
+
+    as_json: bool = False
+    quiet: bool = False
+
+    def document(self, document: dict[str, Any]) -> None:
+        """The one JSON document of this command, UTF-8, on a line of its own."""
+        _write((json.dumps(document, ensure_ascii=False) + "\n").encode("utf-8", "replace"))
+
+    def table(self, columns: Sequence[tuple[str, Side]], rows: Iterable[Sequence[str]]) -> None:
+        """A table on standard output.
+
+        Args:
+            columns: (heading, "left" or "right"); every text is shown as it is, never as markup.
+        """
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for heading, justify in columns:
+            table.add_column(Text(clean(heading)), justify=justify, overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))
+        self.show(table)
+
+    def facts(self, facts: Iterable[tuple[str, str]]) -> None:
+        """Pairs of a word and what there is to say about it, one below the other, on standard output."""
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(overflow="fold")
+        for word, meaning in facts:
+            table.add_row(Text(word), Text(meaning))
+        self.show(table)
+
+    def line(self, text: str = "") -> None:
+        """Lines on standard output, never broken by us: a command that is copied from them must work."""
+        from rich.text import Text
+
+        self.show(Text(text), soft_wrap=True)
+
+    def show(self, what: RenderableType, *, soft_wrap: bool = False) -> None:
+        """Anything rich can draw, on standard output."""
+        console = self.console(sys.stdout)
+        with console.capture() as captured:
+            console.print(what, soft_wrap=soft_wrap)
+        _write(captured.get().encode(_encoding(sys.stdout), "replace"))
+
+    def note(self, text: str, *, style: str = "") -> None:
+        """Words beside the result, on standard error; none with --quiet."""
+        if not self.quiet:
+            self.warn(text, style=style)
+
+    def warn(self, text: str, *, style: str = "") -> None:
+        """Words that are said also with --quiet, on standard error."""
+        from rich.text import Text
+
+        self.console(sys.stderr).print(Text(text, style=style), soft_wrap=True)
+
+    def console(self, stream: TextIO) -> Console:
+        """Rich's view of ``stream``; a pipe is 100 columns wide unless COLUMNS says otherwise."""
+        from rich.console import Console
+
+        width = None if stream.isatty() or "COLUMNS" in os.environ else 100
+        return Console(file=stream, highlight=False, width=width)
+
+    @property
+    def draws(self) -> bool:
+        """Whether pictures are worth their place: a terminal of 80 columns or more."""
+        return not self.as_json and sys.stdout.isatty() and self.console(sys.stdout).width >= 80
+
+    @property
+    def ascii_only(self) -> bool:
+        """Whether the terminal cannot show block characters."""
+        return not _encoding(sys.stdout).lower().startswith("utf")
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody is there who can say yes."""
+        return not self.as_json and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def confirm(self, question: str) -> bool:
+        """Ask once, on standard error; no is the default."""
+        import typer
+
+        return typer.confirm(question, default=False, err=True)
+
+    def ask_for(self, question: str) -> str:
+        """A line of text from the person, asked for on standard error."""
+        import typer
+
+        return str(typer.prompt(question, err=True))
+
+
+def _encoding(stream: TextIO) -> str:
+    return stream.encoding or "utf-8"
+
+
+def _write(data: bytes) -> None:
+    """To standard output; a full disk is a plain refusal, a closed pipe is passed on.
+
+    Raises:
+        RequestError: standard output cannot be written.
+    """
+    try:
+        sys.stdout.flush()
+        binary = getattr(sys.stdout, "buffer", None)
+        if binary is None:
+            sys.stdout.write(data.decode("utf-8", "replace"))
+        else:
+            binary.write(data)
+            binary.flush()
+    except OSError as failed:
+        if failed.errno == errno.EPIPE:
+            raise
+        raise RequestError(
+            f"Standard output cannot be written: {failed.strerror}.",
+            fix="make room, then ask again with the same --key: it costs nothing",
+        ) from None

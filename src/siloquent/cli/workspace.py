@@ -1,0 +1,188 @@
+"""What is declared: make a workspace, list its tables, show one."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from siloquent.cli.amounts import account_document, exact, short
+from siloquent.cli.commands import Options, command
+from siloquent.cli.plain import clean, label, share
+from siloquent.cli.screen import LEFT, RIGHT
+from siloquent.errors import SiloquentError
+
+if TYPE_CHECKING:
+    from siloquent.door import Session
+    from siloquent.ledger import Account
+    from siloquent.schema import Attribute, TableSchema
+
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="A declared table.")]
+MOST_VALUES = 8
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    command(app, "init", init, panel="Owner")
+    command(app, "tables", tables, panel="Ask")
+    command(app, "show", show, panel="Ask")
+
+
+def init(
+    options: Options,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make a workspace of.")],
+    ledger: Annotated[str, typer.Option("--ledger", help="A file in it, or a PostgreSQL URL.")] = "ledger.sqlite",
+) -> None:
+    """Make a folder a workspace: settings, schemas/, releases/ and a new ledger."""
+    from siloquent.session import create_workspace
+
+    made = create_workspace(folder, ledger=ledger)
+    if options.as_json:
+        options.screen.document(
+            {"schema": "siloquent/workspace/1", "folder": str(made.folder), "ledger": made.ledger, "tables": []}
+        )
+        return
+    options.screen.line(f"{folder} is a workspace.")
+    options.screen.note(
+        f"Next: declare a table in {folder}/schemas/NAME.toml, by hand or from public rows with\n"
+        f"  siloquent draft ROWS.csv --public -o {folder}/schemas/NAME.toml\n"
+        f"then let the owner check it:\n  siloquent --workspace {folder} check NAME"
+    )
+
+
+def tables(options: Options) -> None:
+    """List the declared tables and what is left of their budgets."""
+    with options.session() as session:
+        listed = [_listed(session, name) for name in session.tables()]
+    if options.as_json:
+        options.screen.document({"schema": "siloquent/table-list/1", "tables": listed})
+        return
+    options.screen.table(
+        [("table", LEFT), ("source", LEFT), ("attributes", RIGHT), ("unit", LEFT), ("left", LEFT)],
+        [
+            (clean(one["name"]), clean(one["source"]), str(one["attributes"]), clean(one["unit"]), one["left"])
+            for one in listed
+        ],
+    )
+    for one in listed:
+        if one["problem"]:
+            options.screen.warn(f"{clean(one['name'])}: {clean(one['problem'])}")
+    if not listed:
+        options.screen.note("No table is declared. Next: write schemas/NAME.toml, or siloquent draft FILE --public")
+
+
+def _listed(session: Session, name: str) -> dict[str, Any]:
+    """One line of the list; a table whose file is wrong is listed with what is wrong."""
+    row: dict[str, Any] = {"name": name, "source": "", "attributes": 0, "unit": "", "left": "", "problem": ""}
+    try:
+        schema = session.schema(name)
+        row |= {"source": schema.source, "attributes": len(schema.domain.names), "unit": schema.unit.words}
+        row["left"] = short(session.account(name), session.left(name).amount, "down")
+    except SiloquentError as wrong:
+        row["problem"] = str(wrong)
+    return row
+
+
+def show(options: Options, table: Table) -> None:
+    """Show what is declared about a table: attributes, unit, constraints, budget. No row is read."""
+    with options.session() as session:
+        schema = session.schema(table)
+        account, left = session.account(table), session.left(table).amount
+    document = table_document(schema, {**account_document(account), "left": exact(account, left)})
+    if options.as_json:
+        options.screen.document(document)
+        return
+    screen = options.screen
+    screen.table(
+        [("attribute", LEFT), ("type", LEFT), ("values", LEFT), ("outside", LEFT), ("NULL", LEFT)],
+        [
+            tuple(clean(entry[key]) for key in ("name", "type", "values", "outside", "null"))
+            for entry in document["attributes"]
+        ],
+    )
+    screen.facts(
+        [
+            ("source", clean(schema.source or "a frame in Python")),
+            ("hidden", f"{clean(schema.unit.words)}, {_changes(schema)}"),
+            *[("always" if rule["hard"] else "mostly", clean(rule["text"])) for rule in document["constraints"]],
+            ("budget", _budget(account, left, ascii_only=screen.ascii_only)),
+        ]
+    )
+    screen.note(f"\nNext: {options.shell('explain', f'SELECT COUNT(*) FROM {table} ERROR 100')}")
+
+
+def _changes(schema: TableSchema) -> str:
+    return "replaced" if schema.replace_one else "added or removed"
+
+
+def _budget(account: Account, left: int, *, ascii_only: bool) -> str:
+    """How much of an account is spent; what is left may be less than the rest, where a parent has less."""
+    spent = share(Fraction(account.spent.amount), Fraction(account.limit.amount), ascii_only=ascii_only)
+    whole = short(account, account.limit.amount, "down")
+    return f"{spent} of {whole} spent by {clean(account.name)}; left {short(account, left, 'down')}"
+
+
+def table_document(schema: TableSchema, account: dict[str, Any]) -> dict[str, Any]:
+    """What is declared about a table, as a document of kind ``siloquent/table/1``."""
+    return {
+        "schema": "siloquent/table/1",
+        "name": schema.name,
+        "source": schema.source,
+        "version": schema.version,
+        "size_hint": schema.size_hint,
+        "unit": schema.unit.code,
+        "adjacency": schema.adjacency,
+        "attributes": [_attribute(attribute) for attribute in schema.domain],
+        "constraints": [_constraint(constraint) for constraint in schema.constraints],
+        "account": account,
+        "digest": f"sha256:{schema.digest}",
+    }
+
+
+def _attribute(attribute: Attribute) -> dict[str, Any]:
+    countable = attribute.kind not in ("id", "text")
+    return {
+        "name": attribute.name,
+        "type": attribute.kind,
+        "values": _values(attribute),
+        "cells": attribute.size if countable else None,
+        "outside": attribute.other if attribute.kind == "category" else attribute.outside if countable else "",
+        "null": _null(attribute) if countable else "",
+    }
+
+
+def _values(attribute: Attribute) -> str:
+    """The declared values in words."""
+    if attribute.kind == "category":
+        some = ", ".join(map(label, attribute.values[:MOST_VALUES]))
+        more = len(attribute.values) - MOST_VALUES
+        return f"{some}, and {more} more" if more > 0 else some
+    if attribute.kind == "boolean":
+        return "false, true"
+    if attribute.lo is None:
+        return "units and keys only" if attribute.kind == "id" else f"at most {attribute.max_bytes} bytes"
+    ends = [label(bound.date() if attribute.kind == "date" else bound) for bound in (attribute.lo, attribute.hi)]  # type: ignore[union-attr]
+    bins = f", {len(attribute.edges) - 1} bins" if attribute.edges else ""
+    return f"{ends[0]} to {ends[1]}{bins}"
+
+
+def _null(attribute: Attribute) -> str:
+    return f"is {label(attribute.null_value)}" if attribute.null == "value" else attribute.null
+
+
+def _constraint(constraint: Any) -> dict[str, Any]:
+    """One constraint in words; foreign keys always hold."""
+    from siloquent.schema import DenialConstraint, ForeignKey, FunctionalDependency
+
+    hard = bool(getattr(constraint, "hard", True))
+    if isinstance(constraint, FunctionalDependency):
+        when = f" where {' and '.join(map(str, constraint.when))}" if constraint.when else ""
+        return {"kind": "fd", "hard": hard, "text": f"{', '.join(constraint.lhs)} -> {constraint.rhs}{when}"}
+    if isinstance(constraint, DenialConstraint):
+        return {"kind": "denial", "hard": hard, "text": f"never {' and '.join(map(str, constraint.comparisons))}"}
+    if isinstance(constraint, ForeignKey):
+        there = f"{constraint.table}({', '.join(constraint.referenced)})"
+        return {"kind": "foreign_key", "hard": hard, "text": f"{', '.join(constraint.columns)} is in {there}"}
+    return {"kind": "key", "hard": hard, "text": f"{', '.join(constraint.columns)} is unique"}

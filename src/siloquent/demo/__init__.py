@@ -1,0 +1,7 @@
+"""The demo: a clinic that does not exist, and a story of questions to it. No row belongs to a real person."""
+
+from siloquent.demo.clinic import DEMO_MARK, SEED, create_clinic
+from siloquent.demo.story import Step, story
+from siloquent.demo.visits import check_visits, make_visits
+
+__all__ = ["DEMO_MARK", "SEED", "Step", "check_visits", "create_clinic", "make_visits", "story"]

@@ -1,0 +1,72 @@
+"""The demo's story: commands in order, why each is there, and how each ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+WARDS = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200 CONFIDENCE 0.99"
+ICEBERG = "SELECT diagnosis FROM visits GROUP BY diagnosis HAVING COUNT(*) > 700 ERROR 200"
+BUDGET = "SELECT age, COUNT(*) FROM visits GROUP BY age BUDGET 0.004 RHO"
+CHAPTERS = "SELECT chapter, COUNT(*) FROM visits GROUP BY chapter ERROR 200 CONFIDENCE 0.99"
+SLIP = "SELECT wrad, COUNT(*) FROM visits GROUP BY wrad ERROR 200"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One command of the story: ``says`` why before it runs, ``ends`` with that exit status."""
+
+    says: str
+    command: tuple[str, ...]
+    ends: int = 0
+
+
+def story(*, quick: bool = False) -> tuple[Step, ...]:
+    """The steps in order, as words behind ``siloquent``; ``quick``: the first answer and its free repeat alone."""
+    return _FIRST_ANSWER if quick else (*_FIRST_ANSWER, *_THE_REST)
+
+
+_FIRST_ANSWER = (
+    Step("What the owner has declared. It is public; no row was read for it.", ("show", "visits")),
+    Step(
+        "Ana wants the visits of each ward, none of them more than 200 off, with probability 0.99.\n"
+        "First the price. It follows from question and declaration: no data is touched, nothing is spent.",
+        ("--analyst", "ana", "explain", WARDS),
+    ),
+    Step(
+        "Now the answer. The price is charged in the ledger before a row is read.",
+        ("--analyst", "ana", "ask", WARDS, "--key", "wards", "--yes"),
+    ),
+    Step(
+        "The same question under the same key: the same answer, free, however often.",
+        ("--analyst", "ana", "ask", WARDS, "--key", "wards", "--yes"),
+    ),
+)
+_THE_REST = (
+    Step(
+        "Which diagnoses have more than 700 visits? Names alone are cheaper than counts that are as exact.",
+        ("--analyst", "ana", "ask", ICEBERG, "--key", "common", "--yes"),
+    ),
+    Step(
+        "The other way round: spend this much, and say how exact the answer is.",
+        ("--analyst", "ana", "ask", BUDGET, "--key", "ages", "--yes"),
+    ),
+    Step("A slip of the keyboard costs nothing.", ("--analyst", "ana", "ask", SLIP, "--yes"), ends=2),
+    Step(
+        "Bo may spend a tenth of the budget. His first question fits.",
+        ("--analyst", "bo", "ask", WARDS, "--key", "wards", "--yes"),
+    ),
+    Step(
+        "His second one does not: the ledger refuses before a row is read, and names what would fit.",
+        ("--analyst", "bo", "ask", CHAPTERS, "--yes"),
+        ends=3,
+    ),
+    Step(
+        "The owner, who may see the rows, checks them against the declaration; an analyst may not.\n"
+        "It finds one thing, and that is the owner's choice: some patients came more than six times, and the visits\n"
+        "beyond six do not count. Hiding more visits of a patient would take more noise.",
+        ("check", "visits"),
+        ends=1,
+    ),
+    Step("Everything that was asked and refused is in the ledger.", ("ledger", "show")),
+    Step("Anybody with the ledger can recompute it: chain, totals, answers, limits.", ("ledger", "verify")),
+)
