@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 
 from siloquent.data.engines.base import SourceKind, source_kind
 from siloquent.data.places import Column
@@ -41,8 +42,8 @@ def lay_out(schema: TableSchema, columns: Mapping[str, str]) -> tuple[Column, ..
     for attribute, source, kind in zip(stored, found, kinds, strict=True):
         if kind not in READABLE[attribute.kind]:
             raise SchemaError(
-                f"Attribute {attribute.name!r} of {schema.name!r} is declared as {attribute.kind}, but its column holds "
-                f"{columns[source]}; {attribute.kind} reads {', '.join(READABLE[attribute.kind])}.",
+                f"Attribute {attribute.name!r} of {schema.name!r} is declared as {attribute.kind}, but its column "
+                f"holds {columns[source]}; {attribute.kind} reads {', '.join(READABLE[attribute.kind])}.",
                 fix=f'declare another type for "{attribute.name}" in schemas/{schema.name}.toml, or change the column',
             )
     return tuple(Column(*parts) for parts in zip(schema.domain, range(len(found)), found, kinds, strict=True))
@@ -57,8 +58,9 @@ def _require_all(schema: TableSchema, wanted: Iterable[str], columns: Mapping[st
     if len(missing) == 1:
         raise UnknownName(kind, missing[0], columns, fix=fix)
     if missing:
-        each = " ".join(UnknownName(kind, attribute, columns).detail for attribute in missing[:5])
-        raise SchemaError(f"{len(missing)} attributes have no column. {each}", fix=fix)
+        near = {attribute: get_close_matches(attribute, columns, n=1) for attribute in missing}
+        each = ", ".join(f"{a!r}{f' (did you mean {found[0]!r}?)' if found else ''}" for a, found in near.items())
+        raise SchemaError(f"{len(missing)} attributes have no {kind}: {each}. Known: {', '.join(columns)}.", fix=fix)
 
 
 def _find(wanted: str, columns: Mapping[str, str]) -> str:

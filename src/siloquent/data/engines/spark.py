@@ -120,9 +120,12 @@ class _Partition:
         import pyarrow as pa
 
         state: NDArray[Any] | None = None
-        for batch in batches:
-            found = self._kernel(batch)
-            state = found if state is None else self._merge(state, found)
+        try:
+            for batch in batches:
+                found = self._kernel(batch)
+                state = found if state is None else self._merge(state, found)
+        except Exception:  # allowed: Spark logs what a worker raises, and that may quote rows
+            raise RuntimeError("a kernel failed over the rows of a partition") from None
         if state is not None:
             file = io.BytesIO()
             np.save(file, state, allow_pickle=False)
