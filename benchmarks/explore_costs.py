@@ -1,0 +1,49 @@
+"""What the twelve questions of the APEx evaluation cost, beside what the thesis's valid mechanisms cost for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+from benchmarks.published import SCHEMAS, TWELVE, Asked, question
+from benchmarks.row import Options, Row
+from siloquent.explore import parse
+from siloquent.explore.plan.planner import Plan, plan
+from siloquent.privacy import Cost, accountant, rho_of_epsilon
+
+PLENTY = Cost(10**17, 0)
+
+
+def planned(asked: Asked, name: str, share: str = "0.02") -> Plan:
+    """The plan of a question in an account of that accountant; it touches no data."""
+    return plan(parse(question(asked, share)), SCHEMAS[asked.table](name), left=PLENTY)
+
+
+def price(asked: Asked, name: str, share: str = "0.02") -> Fraction:
+    """Its price in epsilon or rho."""
+    return accountant(name).price(planned(asked, name, share).event).amount
+
+
+def rows(options: Options) -> Iterator[Row]:
+    """One row a question and accountant; and how many fit into (1, 1e-6)."""
+    how = "alpha = .02 |D|, beta = 5e-4, worst case; thesis: its cheapest mechanism that keeps the promise"
+    for asked in TWELVE:
+        name = f"cost-pure-{asked.name}"
+        if options.wants(name):
+            found = planned(asked, "pure")
+            ours = float(accountant("pure").price(found.event).amount)
+            yield Row(
+                name, ours=ours, paper=asked.valid, goal=asked.pure, unit="epsilon", how=f"{found.chosen.name}; {how}"
+            )
+        name = f"cost-zcdp-{asked.name}"
+        if options.wants(name):
+            found = planned(asked, "zcdp")
+            ours = float(accountant("zcdp").price(found.event).amount)
+            yield Row(name, ours=ours, goal=asked.rho, unit="rho", how=f"{found.chosen.name}; {how}")
+    for name, at, goal, thesis in (("QW1", 0, 980, 53), ("QW2", 1, 195, 9)):
+        if options.wants(f"fit-{name}"):
+            each = accountant("zcdp").cost(planned(TWELVE[at], "zcdp").event).amount
+            fit = math.floor(rho_of_epsilon(1, 1e-6) * 10**12) // each
+            how = "questions at .02 |D| that fit into (1, 1e-6) of a zCDP account; thesis: its pure sum into 1"
+            yield Row(f"fit-{name}", ours=fit, paper=thesis, goal=goal, better="higher", unit="questions", how=how)

@@ -1,0 +1,86 @@
+"""How often a planned mechanism breaks its promise on the data that is worst for it, by drawing its own noise.
+
+The data: every value that can fail is just far enough away to count as an error (m steps), so nothing fails less often.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.explore.measure.crossing import utilities
+from siloquent.explore.plan.planner import Plan
+from siloquent.maths.promises import smallest_breaking
+from siloquent.maths.strategies.base import reconstruct
+from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, ExponentialSelect, GeometricTopK, PermuteAndFlip
+from siloquent.privacy.noise import add_gaussian, add_geometric, add_laplace
+from siloquent.privacy.noise.selection import selections
+
+CHUNK = 4_000_000
+
+
+def misses(plan: Plan, runs: int) -> int:
+    """In how many of ``runs`` runs the promise of ``plan`` is broken on its worst data."""
+    width = max(1, _draws(plan))
+    done = missed = 0
+    while done < runs:
+        now = min(runs - done, max(1, CHUNK // width))
+        missed += int(_missed(plan, now).sum())
+        done += now
+    return missed
+
+
+def _draws(plan: Plan) -> int:
+    return sum(len(matrix) for matrix in plan.chosen.strategy) or plan.compiled.answers
+
+
+def _missed(plan: Plan, runs: int) -> NDArray[np.bool_]:
+    event = plan.event
+    m = smallest_breaking(plan.alpha, plan.grid)
+    if isinstance(event, PermuteAndFlip):
+        counts = np.full(plan.compiled.answers, -m, dtype=np.int64)  # nothing may be reported
+        rate = event.epsilon / (2 * plan.compiled.sensitivity.linf)
+        return selections(utilities(counts, 0), rate=rate, rule="permute-and-flip", times=runs) != plan.compiled.answers
+    if isinstance(event, (GeometricTopK, ExponentialSelect)):
+        return _low_in_top(plan, runs, m)
+    noise = _noise(plan, runs)
+    if plan.kind == "wcq":
+        return np.abs(noise).max(axis=1) > float(plan.alpha / plan.grid)
+    if plan.kind == "icq":
+        return noise.max(axis=1) > float(plan.alpha / plan.grid)
+    return _top_is_low(noise, plan, m)
+
+
+def _noise(plan: Plan, runs: int) -> NDArray[np.float64]:
+    """The noise in the answers, shape (runs, answers)."""
+    event, zeros = plan.event, np.zeros((runs, _draws(plan)), dtype=np.int64)
+    assert isinstance(event, (DiscreteLaplace, DiscreteGaussian))
+    if isinstance(event, DiscreteLaplace):
+        drawn = add_laplace(zeros, scale=event.scale)
+    else:
+        drawn = add_gaussian(zeros, variance=event.variance)
+    if plan.chosen.form == "answers":
+        return drawn.astype(float)
+    back = [reconstruct(p.matrix, a) for p, a in zip(plan.compiled.parts, plan.chosen.strategy, strict=True)]
+    return np.asarray(drawn @ np.hstack([b for b in back if b is not None]).T)
+
+
+def _low_in_top(plan: Plan, runs: int, m: int) -> NDArray[np.bool_]:
+    event, answers = plan.event, plan.compiled.answers
+    if isinstance(event, GeometricTopK):
+        return _top_is_low(add_geometric(np.zeros((runs, answers), dtype=np.int64), scale=event.scale), plan, m)
+    assert isinstance(event, ExponentialSelect)
+    assert plan.query.top is not None
+    # Exponential selection without replacement is the order of the utilities plus Gumbel noise.
+    rate = float(event.range) / plan.compiled.sensitivity.linf / (1 if plan.compiled.monotone else 2)
+    return _top_is_low(np.random.default_rng(1).gumbel(size=(runs, answers)) / rate, plan, m)
+
+
+def _top_is_low(noise: NDArray[np.generic], plan: Plan, m: int) -> NDArray[np.bool_]:
+    """k values lie m above all others; the promise is broken if one of the others is reported."""
+    assert plan.query.top is not None
+    k = plan.query.top.k
+    values = noise.astype(float)
+    values[:, :k] += m
+    # Ties go to the value that is declared first; the low ones come first here, which is the worse case.
+    return values[:, k:].max(axis=1) >= values[:, :k].min(axis=1)
