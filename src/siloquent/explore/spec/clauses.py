@@ -23,16 +23,13 @@ from siloquent.explore.spec.query import (
     Sum,
     Top,
 )
-from siloquent.explore.spec.words import AGGREGATES, CLAUSES, COMPARISONS, OTHER_AGGREGATES, TAIL, Refusal
+from siloquent.explore.spec.words import AGGREGATES, CLAUSES, COMPARISONS, OTHER_AGGREGATES, SEVERAL, TAIL, Refusal
 
 _COUNT_OF = Refusal(
     "COUNT counts rows: COUNT(*).", "COUNT(*), with WHERE ward IS NOT NULL where rows without a ward are to be left out"
 )
 _SUM_OF = Refusal(
     "SUM takes one declared attribute.", "declare what is to be summed as an attribute of its own, then SUM(cost)"
-)
-_SEVERAL_ERRORS = Refusal(
-    "One aggregate and one error bound a question in this version.", "ask once for each aggregate"
 )
 _AT_LEAST = Refusal("FOR AT LEAST is not in this version.", "ask SUM(cost) and COUNT(*), each with its ERROR")
 _SUM_IN_ROWS = Refusal("The error of a sum is in the attribute's own unit.", "ERROR 5000, without ROWS")
@@ -189,17 +186,16 @@ def read_tail(cursor: Cursor, aggregate: Aggregate) -> tuple[Promise, Tail]:
     """ERROR or BUDGET, CONFIDENCE, REUSE and PREFER in any order, each once; nothing else may follow."""
     if not cursor.at(*TAIL) and not cursor.is_over:
         raise cursor.problem(*CLAUSES[1:])
-    tail, seen = Tail(aggregate), set[str]()
+    tail, left = Tail(aggregate), list(TAIL)
     while cursor.at(*TAIL):
         start = cursor.token.start
         word = cursor.advance().word
-        clause = "ERROR or BUDGET" if word in ("ERROR", "BUDGET") else word
-        if clause in seen:
-            raise SyntaxProblem(f"A question has {clause} once", position=start)
-        seen.add(clause)
+        if word not in left:
+            raise SyntaxProblem("A question has ERROR or BUDGET once, and each other clause once", position=start)
+        left = [other for other in left if other != word and {other, word} != {"ERROR", "BUDGET"}]
         _READERS[word](cursor, tail)
     if not cursor.is_over:
-        raise cursor.problem(*(word for word in TAIL if word not in seen), "the end")
+        raise cursor.problem(*(word for word in left if word != "FOR"), "the end")
     cursor.finish()
     promise = tail.promise()
     if promise is None:
@@ -220,7 +216,7 @@ def _error(cursor: Cursor, tail: Tail) -> None:
     if cursor.at("%"):
         raise cursor.refused(Refusal("The share of size_hint is written in words.", "ERROR 2 PERCENT"))
     if cursor.at(","):
-        raise cursor.refused(_SEVERAL_ERRORS)
+        raise cursor.refused(SEVERAL)
 
 
 def _budget(cursor: Cursor, tail: Tail) -> None:

@@ -22,7 +22,7 @@ class Cursor:
         self._tokens = tokens(text)
         self._place = 0
         self._depth = 0
-        self.qualifiers: list[Token] = []
+        self.qualifiers: list[Token] = []  # of names as visits.age: checked once the table is known
 
     @property
     def token(self) -> Token:
@@ -59,9 +59,8 @@ class Cursor:
         """The name that stands here, quoted or not."""
         token = self.token
         if token.word in RESERVED:
-            known = "".join(f" {clause} comes later." for clause in CLAUSES if clause.startswith(token.word))
             raise SyntaxProblem(
-                f"{token.word} is a word of the language.{known}",
+                f"{token.word} is a word of the language",
                 position=token.start,
                 expected=f"the name of {what}",
                 fix=f'write "{token.text}" in double quotes to mean a name',

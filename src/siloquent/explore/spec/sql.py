@@ -10,13 +10,12 @@ from siloquent.explore.spec.conditions import read_expression, read_predicate
 from siloquent.explore.spec.cursor import Cursor
 from siloquent.explore.spec.predicate import And, Expression, Value
 from siloquent.explore.spec.query import Aggregate, GroupBy, Predicates, Query, Workload
-from siloquent.explore.spec.words import CLAUSES, TAIL, WHY_NOT, Refusal
+from siloquent.explore.spec.words import CLAUSES, SEVERAL, TAIL, WHY_NOT, Refusal
 
 EVERY_ROW = Predicates((And(()),))
 """The workload of a SELECT without GROUP BY: one part, which every row meets."""
 
 _KEY_ALIAS = Refusal("A key keeps its own name.", "leave AS out; only COUNT(*) and SUM may be renamed")
-_SEVERAL = Refusal("One aggregate and one error bound a question in this version.", "ask once for each aggregate")
 _NO_GROUPS = Refusal("HAVING and ORDER BY .. LIMIT choose among groups.", "add GROUP BY")
 
 
@@ -80,7 +79,7 @@ def _read_items(cursor: Cursor) -> _Items:
             raise cursor.problem()
         if at_aggregate(cursor):
             if items.aggregate is not None:
-                raise cursor.refused(_SEVERAL)
+                raise cursor.refused(SEVERAL)
             items.aggregate = read_aggregate(cursor)
             items.alias = read_alias(cursor)
         else:
@@ -105,7 +104,7 @@ def read_table_name(cursor: Cursor) -> str:
         raise cursor.refused(WHY_NOT["SELECT"])
     table = cursor.name("a table")
     if cursor.at("."):
-        raise cursor.refused(Refusal("Tables have one name, without database or schema.", f"FROM {table[:40]}"))
+        raise cursor.refused(Refusal("Tables have one name, without database or schema.", "FROM visits"))
     if cursor.at("AS"):
         raise cursor.refused(Refusal("A question has one table, so it needs no other name.", "leave AS out"))
     return table

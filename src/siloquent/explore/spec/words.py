@@ -123,3 +123,4 @@ OTHER_AGGREGATES: dict[str, Refusal] = {
 """Functions of SQL over many rows that may not, or may not yet, be asked for."""
 
 AGGREGATES = ("COUNT", "SUM")
+SEVERAL = Refusal("One aggregate and one error bound a question in this version.", "ask once for each aggregate")

@@ -38,7 +38,7 @@ REFUSED = {
     "SELECT COUNT(*) FROM t LEFT JOIN u ON a = b ERROR 5": ("joins are not in this version", "one table"),
     "SELECT COUNT(*) FROM t, u ERROR 5": ("joins are not in this version", "one table"),
     "SELECT COUNT(*) FROM t AS u ERROR 5": ("no other name", "leave AS out"),
-    "SELECT COUNT(*) FROM main.t ERROR 5": ("without database or schema", "FROM main"),
+    "SELECT COUNT(*) FROM main.t ERROR 5": ("without database or schema", "FROM visits"),
     "SELECT COUNT(*) FROM t UNION SELECT COUNT(*) FROM u ERROR 5": ("UNION", "both questions"),
     "SELECT ward, COUNT(*) FROM t GROUP BY ward LIMIT 5 ERROR 5": ("declared order", "ORDER BY COUNT(*) DESC LIMIT"),
     "SELECT ward, COUNT(*) FROM t GROUP BY ward LIMIT 5 OFFSET 5 ERROR 5": ("declared order", "ORDER BY"),
