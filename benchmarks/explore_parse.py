@@ -124,7 +124,7 @@ def rows(options: Options) -> Iterator[Row]:
         yield _warm()
     if options.wants("parse-worst-text"):
         yield _worst()
-    if options.wants("parse-fuzz-faults"):
+    if options.wants("parse-fuzz-faults") or options.wants("parse-fuzz-slowest"):
         count = QUICK_TEXTS if options.quick else TEXTS
         wrong, slowest = faults(count)
         how = f"{count:,} fuzzed texts, seed {SEED}: neither a question that survives rendering nor a refusal"
