@@ -12,21 +12,8 @@ from siloquent.explore import parse
 from siloquent.explore.plan.planner import Plan, plan
 
 FALSE_ALARM = 1e-9
-BY_MECHANISM = (
-    ("QW1", "pure"),
-    ("QW2", "pure"),
-    ("QI1", "pure"),
-    ("QI2", "pure"),
-    ("QT1", "pure"),
-    ("QT2", "pure"),
-) + (
-    ("QW1", "zcdp"),
-    ("QW2", "zcdp"),
-    ("QI1", "zcdp"),
-    ("QI2", "zcdp"),
-    ("QT1", "zcdp"),
-    ("QT2", "zcdp"),
-)
+NAMES = ("QW1", "QW2", "QI1", "QI2", "QT1", "QT2")
+BY_MECHANISM = tuple((name, accountant) for accountant in ("pure", "zcdp") for name in NAMES)
 
 
 def limit(runs: int, rate: float) -> int:

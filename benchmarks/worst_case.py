@@ -40,14 +40,15 @@ def _missed(plan: Plan, runs: int) -> NDArray[np.bool_]:
     if isinstance(event, PermuteAndFlip):
         counts = np.full(plan.compiled.answers, -m, dtype=np.int64)  # nothing may be reported
         rate = event.epsilon / (2 * plan.compiled.sensitivity.linf)
-        return selections(utilities(counts, 0), rate=rate, rule="permute-and-flip", times=runs) != plan.compiled.answers
+        chosen = selections(utilities(counts, 0), rate=rate, rule="permute-and-flip", times=runs)
+        return np.asarray(chosen != plan.compiled.answers)
     if isinstance(event, (GeometricTopK, ExponentialSelect)):
         return _low_in_top(plan, runs, m)
     noise = _noise(plan, runs)
     if plan.kind == "wcq":
-        return np.abs(noise).max(axis=1) > float(plan.alpha / plan.grid)
+        return np.asarray(np.abs(noise).max(axis=1) > float(plan.alpha / plan.grid))
     if plan.kind == "icq":
-        return noise.max(axis=1) > float(plan.alpha / plan.grid)
+        return np.asarray(noise.max(axis=1) > float(plan.alpha / plan.grid))
     return _top_is_low(noise, plan, m)
 
 
@@ -83,4 +84,4 @@ def _top_is_low(noise: NDArray[np.generic], plan: Plan, m: int) -> NDArray[np.bo
     values = noise.astype(float)
     values[:, :k] += m
     # Ties go to the value that is declared first; the low ones come first here, which is the worse case.
-    return values[:, k:].max(axis=1) >= values[:, :k].min(axis=1)
+    return np.asarray(values[:, k:].max(axis=1) >= values[:, :k].min(axis=1))
