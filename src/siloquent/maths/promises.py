@@ -1,0 +1,226 @@
+"""From an error bound to the largest noise that keeps it, for mechanisms whose failure has an exact law.
+
+Every answer is whole, so a bound alpha in rows is broken by the errors from ``smallest_breaking(alpha)`` = m on. A law
+says how often that happens at a scale; ``largest_scale`` and ``smallest_error`` invert it in either direction, on the
+safe side: a scale is a rational with denominator 1,024, rounded down, and the law was evaluated at that very rational.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Protocol
+
+from siloquent.errors import AccuracyUnreachable, RequestError
+from siloquent.maths import order, tails
+
+DENOMINATOR = 1_024
+LARGEST_SCALE = Fraction(2**50)  # beyond, noise could not be drawn in 64-bit whole numbers
+_ROUNDING = 1.0 - 1e-10  # the laws below are computed to about 1e-12
+
+
+class Law(Protocol):
+    """The probability that whole noise of some scale breaks the promise, as soon as it makes an error of m."""
+
+    def __call__(self, scale: float, m: int) -> float:
+        """Increasing in ``scale``, decreasing in ``m`` >= 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceValues:
+    """WCQ by independent discrete Laplace noise: some one of the answers is m or more off, to either side."""
+
+    answers: int
+
+    def __call__(self, scale: float, m: int) -> float:
+        return _any(2 * tails.laplace_tail(m, scale=scale), self.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceAbove:
+    """ICQ by independent discrete Laplace noise: some one of the answers is m or more off to the bad side."""
+
+    answers: int
+
+    def __call__(self, scale: float, m: int) -> float:
+        return _any(tails.laplace_tail(m, scale=scale), self.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianValues:
+    """WCQ by independent discrete Gaussian noise."""
+
+    answers: int
+
+    def __call__(self, scale: float, m: int) -> float:
+        return _any(2 * tails.gaussian_tail(m, scale=scale), self.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianAbove:
+    """ICQ by independent discrete Gaussian noise."""
+
+    answers: int
+
+    def __call__(self, scale: float, m: int) -> float:
+        return _any(tails.gaussian_tail(m, scale=scale), self.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceTop:
+    """TCQ from independent discrete Laplace noise: a low answer overtakes one of the k highest."""
+
+    answers: int
+    k: int
+
+    def __call__(self, scale: float, m: int) -> float:
+        return _top(order.laplace_overtakes, self.answers, self.k, scale, m)
+
+
+@dataclass(frozen=True, slots=True)
+class GeometricTop:
+    """TCQ from independent geometric noise (one-shot, explore.md 4.5)."""
+
+    answers: int
+    k: int
+
+    def __call__(self, scale: float, m: int) -> float:
+        return _top(order.geometric_overtakes, self.answers, self.k, scale, m)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianTop:
+    """TCQ from independent discrete Gaussian noise."""
+
+    answers: int
+    k: int
+
+    def __call__(self, scale: float, m: int) -> float:
+        return _top(order.gaussian_overtakes, self.answers, self.k, scale, m)
+
+
+@dataclass(frozen=True, slots=True)
+class PermuteAndFlip:
+    """Selection among whole utilities by permute-and-flip: the chosen one is m or more below the best.
+
+    The scale is 2 Du / epsilon: a candidate ``gap`` below the best is accepted with probability exp(-gap / scale).
+
+    Source:
+        Equal to the noisy maximum with exponential noise ("The Permute-and-Flip Mechanism Is Identical to
+        Report-Noisy-Max with Exponential Noise", 2021). One best and ``candidates - 1`` others at distance m is the
+        worst case; its probability is 1 - (1 - (1-q)^c)/(c q), q = exp(-m/scale), c candidates: at most (c-1) q/2.
+    """
+
+    candidates: int
+
+    def __call__(self, scale: float, m: int) -> float:
+        q, count = math.exp(-m / scale), self.candidates
+        if q * count < 1e-3:  # the two ones above would cancel: the series, whose error is its next term
+            pairs = (count - 1) * q / 2
+            return pairs * (1 - (count - 2) * q / 3 * (1 - (count - 3) * q / 4))
+        return 1 + math.expm1(count * math.log1p(-q)) / (count * q) if q < 1 else 1 - 1 / count
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialRounds:
+    """TCQ by k rounds of exponential selection without replacement, P[i] ~ exp(c_i / scale).
+
+    Source:
+        In some round a low answer is preferred to one that is m higher: union over k rounds and L - k + 1 answers.
+    """
+
+    answers: int
+    k: int
+
+    def __call__(self, scale: float, m: int) -> float:
+        low = self.answers - self.k + 1 if self.k > 1 else self.answers - 1
+        return min(1.0, self.k * low * math.exp(-m / scale)) if self.k < self.answers else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialSelect:
+    """One exponential selection among whole utilities, P[i] ~ exp(u_i / scale): m or more below the best."""
+
+    candidates: int
+
+    def __call__(self, scale: float, m: int) -> float:
+        return min(1.0, (self.candidates - 1) * math.exp(-m / scale))
+
+
+def smallest_breaking(alpha: Fraction | float, grid: Fraction | int = 1) -> int:
+    """m = floor(alpha / grid) + 1: the smallest whole error, in steps of ``grid``, that is more than alpha."""
+    if not math.isfinite(alpha) or alpha <= 0:
+        raise RequestError(f"An error bound is a positive number, not {alpha}.", fix="ask for ERROR above zero")
+    return math.floor(Fraction(alpha) / Fraction(grid)) + 1
+
+
+@lru_cache(maxsize=4_096)
+def largest_scale(law: Law, m: int, beta: float) -> Fraction:
+    """The largest scale k/1024 at which an error of m or more happens with probability at most ``beta``.
+
+    Raises:
+        AccuracyUnreachable: Not even the scale 1/1024 keeps the promise.
+    """
+    _check(beta)
+
+    def keeps(step: int) -> bool:
+        return law(step / DENOMINATOR, m) <= beta * _ROUNDING
+
+    if not keeps(1):
+        raise AccuracyUnreachable(f"No noise keeps an error of {m} steps with miss rate {beta:g}.", best_alpha=None)
+    limit = int(LARGEST_SCALE) * DENOMINATOR
+    return Fraction(_last(keeps, 1, limit, guess=min(limit, max(1, m * DENOMINATOR // 16))), DENOMINATOR)
+
+
+@lru_cache(maxsize=4_096)
+def smallest_error(law: Law, scale: Fraction, beta: float) -> int:
+    """The smallest m such that an error of m or more happens with probability at most ``beta`` at this scale.
+
+    The promise that then holds is "no error above m - 1".
+    """
+    _check(beta)
+    size = float(scale)
+    guess = max(1, math.ceil(size * math.log(1 / beta)))
+    return 1 + _last(lambda m: m == 0 or law(size, m) > beta * _ROUNDING, 0, 2**62, guess=guess)
+
+
+def _last(holds: Callable[[int], bool], low: int, high: int, *, guess: int) -> int:
+    """The last whole number in [low, high] where a statement holds that holds at ``low`` and, once false, stays so."""
+    step = max(1, guess // 4)
+    probe = min(max(guess, low), high)
+    if holds(probe):
+        while probe < high and holds(min(high, probe + step)):
+            probe, step = min(high, probe + step), step * 2
+        low, high = probe, min(high, probe + step)
+    else:
+        while probe - step > low and not holds(probe - step):
+            probe, step = probe - step, step * 2
+        low, high = max(low, probe - step), probe
+    if holds(high):
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def _any(miss: float, answers: int) -> float:
+    """At least one of independent answers misses."""
+    return -math.expm1(answers * math.log1p(-miss)) if miss < 1 else 1.0
+
+
+def _top(overtakes: Callable[..., float], answers: int, k: int, scale: float, m: int) -> float:
+    """The worse of the two top-k promises: a reported low answer, and a missing high one."""
+    if k >= answers:
+        return 0.0
+    reported = overtakes(m, scale=scale, low=answers - k, high=k)
+    missing = overtakes(m, scale=scale, low=answers - k + 1, high=k - 1) if k > 1 else 0.0
+    return max(reported, missing)
+
+
+def _check(beta: float) -> None:
+    if not 0 < beta < 1:
+        raise RequestError(f"A miss rate lies between 0 and 1, not {beta}.", fix="ask for CONFIDENCE between 0 and 1")

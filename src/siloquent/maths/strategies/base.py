@@ -1,0 +1,88 @@
+"""What every strategy is: a matrix A whose noisy answers A x can be turned into those of a workload.
+
+Strategies are found in floating point and then used as whole matrices, whose sensitivity is exact and whose
+reconstruction is computed from the whole matrix itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Reals = NDArray[np.float64]
+Norm = Literal["l1", "l2"]
+
+QUANTUM_BITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A real strategy for one block.
+
+    Attributes:
+        name: What it is, for EXPLAIN.
+        matrix: A, shape (measurements, cells); every column's norm is at most 1.
+    """
+
+    name: str
+    matrix: Reals
+
+
+@dataclass(frozen=True, slots=True)
+class WholeStrategy:
+    """A strategy as it is measured: y = A x + noise in whole quanta, answers R y.
+
+    Attributes:
+        name: What it is, for EXPLAIN.
+        blocks: One whole matrix A_B a block, shape (measurements, cells).
+        reconstructions: One R_B a block, shape (answers, measurements): W_B = R_B A_B.
+    """
+
+    name: str
+    blocks: tuple[NDArray[np.int64], ...]
+    reconstructions: tuple[Reals, ...]
+
+    @property
+    def reconstruction(self) -> Reals:
+        """[R_1 | R_2 | ..], shape (answers, all measurements)."""
+        return np.hstack(self.reconstructions)
+
+    @property
+    def margin(self) -> float:
+        """How far whole noise can move an answer away from what continuous noise would: the largest row sum of R."""
+        return float(np.abs(self.reconstruction).sum(axis=1).max())
+
+
+def quantise(matrix: Reals, *, norm: Norm, weight: float = 1.0, bits: int = QUANTUM_BITS) -> NDArray[np.int64]:
+    """A in whole quanta of 2^-bits: rounded down for L1, so that no column's sum exceeds 2^bits; to nearest for L2."""
+    scaled = matrix * (weight * 2**bits)
+    # A hair above: 0.1 * 2^16 computed as 6553.599999 must not lose a whole quantum to rounding of A itself.
+    whole = np.floor(scaled + 1e-7) if norm == "l1" else np.rint(scaled)
+    return whole.astype(np.int64)
+
+
+def reconstruct(workload: NDArray[np.int64], matrix: NDArray[np.int64]) -> Reals | None:
+    """The least-squares reconstruction R = W A+ with W = R A, or None if A does not determine W.
+
+    Normal equations by Cholesky, then one step of refinement; checked to 1e-9 of the largest weight.
+    """
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    real = matrix.astype(np.float64)
+    unit = np.abs(real).max(initial=1.0)
+    real = real / unit
+    target = workload.astype(np.float64)
+    try:
+        factor = cho_factor(real.T @ real)
+    except LinAlgError:
+        return None
+    solved = target
+    result = np.zeros((target.shape[0], real.shape[0]))
+    for _ in range(2):
+        result += cho_solve(factor, solved.T).T @ real.T
+        solved = target - result @ real
+    exact = float(np.abs(solved).max(initial=0.0)) <= 1e-9 * float(np.abs(target).max(initial=1.0))
+    return result / unit if exact else None

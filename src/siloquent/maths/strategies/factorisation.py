@@ -1,0 +1,56 @@
+"""Factorisations W = R A for Gaussian noise: columns of A of length 1, the longest row of R as short as possible."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.maths.strategies.base import Reals, Strategy
+
+_Q = 60
+
+
+def toeplitz_root(cells: int) -> Reals:
+    """The lower triangular square root of the prefix workload: A_ij = c_(i-j), c_k = c_(k-1) (2k - 1)/(2k)."""
+    k = np.arange(1, cells)
+    c = np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
+    place = np.arange(cells)
+    return np.where(place[:, None] >= place, c[np.abs(place[:, None] - place)], 0.0)
+
+
+def balanced_root(W: Reals) -> Reals:
+    """The square root of W'W, slightly regularised: the start that suits workloads in no order."""
+    values, vectors = np.linalg.eigh(W.T @ W)
+    root = np.sqrt(np.sqrt(np.maximum(values, 0.0)) + 1e-2 * np.sqrt(values.max()))
+    return (vectors * root) @ vectors.T
+
+
+def noise_norm(X: Reals, W: Reals, q: int = _Q) -> tuple[float, Reals]:
+    """The l_q norm of the answers' variances for A = X with its columns scaled to length 1, and its gradient in X."""
+    length = np.sqrt((X * X).sum(axis=0))
+    A = X / length
+    B = np.linalg.solve(A.T @ A, W.T).T  # W (A'A)^-1
+    v = np.einsum("rc,rc->r", B, W)
+    top = v.max()
+    f = top * float(((v / top) ** q).sum()) ** (1 / q)
+    s = (v / f) ** (q - 1)
+    G = -2 * ((A @ B.T) * s) @ B
+    return float(f), (G - A * (A * G).sum(axis=0)) / length
+
+
+def best_factorisation(workload: NDArray[np.int64], *, steps: int) -> Strategy:
+    """The better of two tuned factorisations, from the Toeplitz root and from the root of W'W."""
+    from scipy.optimize import minimize
+
+    W = workload.astype(np.float64)
+    shape = (W.shape[1], W.shape[1])
+
+    def objective(flat: Reals) -> tuple[float, Reals]:
+        value, slope = noise_norm(flat.reshape(shape), W)
+        return float(np.log(value)), slope.reshape(-1) / value
+
+    starts = sorted((toeplitz_root(shape[0]), balanced_root(W)), key=lambda X: noise_norm(X, W)[0])
+    options = {"maxiter": steps, "maxfun": 2 * steps}
+    best = minimize(objective, starts[0].reshape(-1), jac=True, method="L-BFGS-B", options=options)
+    X = best.x.reshape(shape)
+    return Strategy("factorisation", X / np.sqrt((X * X).sum(axis=0)))

@@ -1,0 +1,113 @@
+"""Trees of ranges: every level splits the ordered cells, a range is a sum of few nodes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.maths.strategies.base import Norm, Reals, Strategy
+
+Starts = NDArray[np.int64]
+BRANCHINGS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
+_TUNED = 3  # how many of the best equal-weight trees get tuned weights
+_ROWS = 96  # predicates that the tuning looks at
+_Q = 4
+
+
+def levels(cells: int, branching: int) -> tuple[Starts, ...]:
+    """Where the nodes of each level start, from below the root down to single cells; splits are near-equal."""
+    found = []
+    edges = np.array([0, cells], dtype=np.int64)
+    while np.diff(edges).max() > 1:
+        parts = [
+            low + (high - low) * np.arange(min(branching, high - low), dtype=np.int64) // min(branching, high - low)
+            for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+        ]
+        edges = np.append(np.concatenate(parts), cells)
+        found.append(edges[:-1])
+    return tuple(found) or (np.zeros(1, dtype=np.int64),)
+
+
+def tree(cells: int, branching: int, weights: Reals, *, norm: Norm, name: str) -> Strategy:
+    """The tree with given level weights, scaled so that every column has norm 1.
+
+    A node that is one cell already on an upper level is measured once, with the weights of all its levels together.
+    """
+    scaled = weights / (weights.sum() if norm == "l1" else np.sqrt((weights * weights).sum()))
+    nodes: dict[tuple[int, int], float] = {}
+    for starts, weight in zip(levels(cells, branching), scaled.tolist(), strict=True):
+        for low, high in zip(starts.tolist(), [*starts[1:].tolist(), cells], strict=True):
+            before = nodes.get((low, high), 0.0)
+            nodes[low, high] = before + weight if norm == "l1" else float(np.hypot(before, weight))
+    matrix = np.zeros((len(nodes), cells))
+    for row, ((low, high), weight) in enumerate(nodes.items()):
+        matrix[row, low:high] = weight
+    return Strategy(name, matrix)
+
+
+def best_trees(workload: NDArray[np.int64], *, norm: Norm) -> list[Strategy]:
+    """Trees for this workload: the best equal-weight one, and the best few with weights tuned by Nelder-Mead."""
+    from scipy.optimize import minimize
+
+    cells = workload.shape[1]
+    picked = np.unique(np.linspace(0, len(workload) - 1, min(len(workload), _ROWS)).astype(np.int64))
+    target = workload[picked].astype(np.float64).T
+    shapes = {b: levels(cells, b) for b in BRANCHINGS if b <= max(2, cells)}
+
+    def cost(branching: int, logs: Reals) -> float:
+        weights = np.exp(logs - logs.max())
+        return math.log(_cost(shapes[branching], weights, target, norm))
+
+    ranked = sorted(shapes, key=lambda b: cost(b, np.zeros(len(shapes[b]))))
+    equal = np.ones(len(shapes[ranked[0]]))
+    found = [tree(cells, ranked[0], equal, norm=norm, name=f"H{ranked[0]} tree")]
+    for branching in ranked[:_TUNED]:
+        count = len(shapes[branching])
+        if count > 1:
+            simplex = np.vstack([np.zeros(count), 0.5 * np.eye(count)])  # the default one starts too small to move
+            options = {"maxfev": 60 * count, "xatol": 1e-3, "fatol": 1e-9, "initial_simplex": simplex}
+            best = minimize(lambda logs, b=branching: cost(b, logs), simplex[0], method="Nelder-Mead", options=options)
+            weights = np.exp(best.x - best.x.max())
+            found.append(tree(cells, branching, weights, norm=norm, name=f"weighted H{branching} tree"))
+    return found
+
+
+def _cost(shape: tuple[Starts, ...], weights: Reals, target: Reals, norm: Norm) -> float:
+    """The l_q norm of the answers' noise variances at unit column norm; target: (cells, predicates)."""
+    scaled = weights / (weights.sum() if norm == "l1" else np.sqrt((weights * weights).sum()))
+    variances = np.einsum("cr,cr->r", target, _solve(shape, scaled, target, norm))
+    top = float(variances.max())
+    return top * float(((variances / top) ** _Q).sum()) ** (1 / _Q)
+
+
+def _solve(shape: tuple[Starts, ...], weights: Reals, target: Reals, norm: Norm) -> Reals:
+    """(A'A)^-1 ``target``, level by level from the cells up (Sherman-Morrison in every node)."""
+    cells = target.shape[0]
+    strength = weights * weights
+    # A cell that is a node of its own from some level on has that node's weights of all these levels together.
+    below = np.cumsum(weights[::-1])[::-1] ** 2 if norm == "l1" else np.cumsum(strength[::-1])[::-1]
+    ones = 1.0 / below[_single_from(shape, cells)]
+    solved = target * ones[:, None]
+    for level in range(len(shape) - 1, -1, -1):
+        starts = shape[level]
+        sizes = np.diff(np.append(starts, cells))
+        wide = sizes > 1
+        if not wide.any():
+            continue
+        sums = np.add.reduceat(solved, starts, axis=0)
+        tau = np.add.reduceat(ones, starts)
+        shrink = np.where(wide, strength[level] / (1 + strength[level] * tau), 0.0)
+        solved = solved - ones[:, None] * np.repeat(shrink[:, None] * sums, sizes, axis=0)
+        ones = ones * np.repeat(1 - shrink * tau, sizes)
+    return solved
+
+
+def _single_from(shape: tuple[Starts, ...], cells: int) -> NDArray[np.int64]:
+    """For every cell the first level on which it is a node of its own."""
+    first = np.full(cells, len(shape) - 1, dtype=np.int64)
+    for level in range(len(shape) - 1, -1, -1):
+        sizes = np.diff(np.append(shape[level], cells))
+        first[np.repeat(sizes == 1, sizes)] = level
+    return first

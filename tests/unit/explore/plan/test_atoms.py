@@ -1,0 +1,91 @@
+"""LIKE means what a regular expression would, without its cost; expressions cut and round as the language page says."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from datetime import datetime
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from siloquent.errors import RequestError
+from siloquent.explore.plan.atoms import FALSE, TRUE, UNKNOWN, atom, values_of
+from siloquent.explore.spec import parse_expression, parse_predicate
+from siloquent.schema import Attribute
+
+D = Decimal
+DAY = Attribute("day", "date", lo=datetime(2024, 2, 28), hi=datetime(2024, 3, 2), grid=D(86_400))
+NUMBER = Attribute("x", "integer", lo=D(-3), hi=D(3), grid=D(1))
+
+
+def test_like_is_the_regular_expression_on_random_texts() -> None:
+    draw = random.Random(5)
+    texts = sorted({"".join(draw.choice("ab.\\") for _ in range(draw.randint(1, 6))) for _ in range(300)})
+    attribute = Attribute("t", "category", values=tuple(texts))
+    for _ in range(200):
+        pattern = "".join(draw.choice("ab%_.\\") for _ in range(draw.randint(0, 6)))
+        plain = "".join({"%": ".*", "_": "."}.get(c, re.escape(c)) for c in pattern)
+        expected = [bool(re.fullmatch(plain, text, re.DOTALL)) for text in texts]
+        quoted = pattern.replace("'", "''")
+        assert (atom(parse_predicate(f"t LIKE '{quoted}'"), attribute)[:-1] == TRUE).tolist() == expected, pattern
+
+
+def test_a_hostile_pattern_takes_no_longer_than_a_plain_one() -> None:
+    attribute = Attribute("t", "category", values=("a" * 2_000,))
+    start = time.process_time()
+    plain = atom(parse_predicate("t LIKE 'a%'"), attribute)
+    middle = time.process_time()
+    hostile = atom(parse_predicate(f"t LIKE '{'%a' * 60}%c'"), attribute)
+    end = time.process_time()
+    assert (plain[0], hostile[0]) == (TRUE, FALSE)
+    assert end - middle < 1_000 * (middle - start) + 1  # backtracking would need more than the age of the world
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x // 2", [-1, -1, 0, 0, 0, 1, 1]),
+        ("x % 2", [-1, 0, -1, 0, 1, 0, 1]),
+        ("abs(x)", [3, 2, 1, 0, 1, 2, 3]),
+        ("x * 2 + 1", [-5, -3, -1, 1, 3, 5, 7]),
+    ],
+)
+def test_arithmetic_on_declared_values(text: str, expected: list[int]) -> None:
+    values = values_of(parse_expression(text), NUMBER)
+    assert values.data[:7].tolist() == expected
+    assert values.known.tolist() == [True] * 7 + [False]
+
+
+def test_division_by_zero_is_null() -> None:
+    truth = atom(parse_predicate("12 // x = 6"), NUMBER)
+    assert truth.tolist() == [FALSE, FALSE, FALSE, UNKNOWN, FALSE, TRUE, FALSE, UNKNOWN]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("year(day)", [2024] * 4),
+        ("month(day)", [2, 2, 3, 3]),
+        ("day(day)", [28, 29, 1, 2]),
+        ("dayofweek(day)", [3, 4, 5, 6]),  # 2024-02-28 was a Wednesday; Sunday is 0
+    ],
+)
+def test_parts_of_dates(text: str, expected: list[int]) -> None:
+    assert values_of(parse_expression(text), DAY).data[:4].tolist() == expected
+
+
+def test_dates_compare_with_texts_and_dates_alike() -> None:
+    for constant in ("'2024-02-29'", "DATE '2024-02-29'"):
+        assert atom(parse_predicate(f"day > {constant}"), DAY).tolist() == [FALSE, FALSE, TRUE, TRUE, UNKNOWN]
+    with pytest.raises(RequestError):
+        atom(parse_predicate("day > 'spring'"), DAY)
+
+
+def test_rounding_goes_away_from_zero_at_a_half() -> None:
+    half = Attribute("h", "real", lo=D("-2.5"), hi=D("2.5"), grid=D("0.5"))
+    rounded = values_of(parse_expression("round(h)"), half).data[:11]
+    assert rounded.tolist() == [-3, -2, -2, -1, -1, 0, 1, 1, 2, 2, 3]
+    assert np.all(rounded == -rounded[::-1])
