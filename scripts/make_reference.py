@@ -1,0 +1,190 @@
+"""Write the reference pages that are made from the code: ``python -m scripts.make_reference [--check]``.
+
+``docs/reference/errors.md`` comes from ``siloquent.errors``, ``cli.md`` from the command line's own help,
+``benchmarks.md`` from the benchmarks' option parser, ``python.md`` lists what mkdocstrings shows. With ``--check``
+nothing is written; the exit status says whether a page is out of date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from siloquent import errors
+from siloquent.errors import SiloquentError
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ROOT / "docs" / "reference"
+MADE = "<!-- Made by scripts/make_reference.py: edit the code, then run `make docs`. -->"
+
+ADVICE = {
+    "internal": "This is our bug. Keep the command and its output, and report it. A charge that was reserved stays.",
+    "schema_invalid": "Read the place that the message names, change the line, run `siloquent check TABLE`.",
+    "unknown_name": "Take one of the known names that the message lists; `siloquent tables` shows all.",
+    "request_invalid": "Change the question as the message says. Nothing was asked of the data.",
+    "syntax": "Look at the character that the message names; the language is in the explore reference.",
+    "accuracy_unreachable": "Ask with the larger error that the message offers, or ask the owner for budget.",
+    "missing_extra": "Install the extra that the message names, for example `pip install 'siloquent[postgres]'`.",
+    "budget_exceeded": "Ask for less: a larger error costs less. `siloquent ledger show TABLE` says what is left.",
+    "data_source_failed": "The text is fixed, since details could tell about rows. The owner runs `siloquent check`.",
+    "protocol_failed": "The text is fixed. Each silo's owner reads the local log.",
+    "ledger": "Free the disk or the lock that the message names, then ask again with the same key.",
+    "key_reused": "Use a fresh key for a new request; keep a key for repeats of the same request.",
+    "ledger_rolled_back": "A backup was restored. See [Restore a backup](../how-to/restore-a-backup.md).",
+    "chain_broken": "Stop asking. See [Audit a ledger](../how-to/audit-a-ledger.md).",
+    "release_invalid": "Do not use the file. Export the release again from the workspace that made it.",
+    "not_allowed": "Ask the owner of the table, or use the name of an analyst who may.",
+}
+
+
+def error_classes() -> list[type[SiloquentError]]:
+    """Every class of the tree, in the order in which ``errors.py`` declares them."""
+    classes = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, SiloquentError)]
+    return sorted(classes, key=lambda kind: inspect.getsourcelines(kind)[1])
+
+
+def errors_page() -> str:
+    """One row a code: class, exit status, HTTP status; then a section each with meaning and advice."""
+    lines = [
+        "# Errors",
+        MADE,
+        "",
+        "Every refusal has a stable code, says what was expected and what to do now, and says what was spent.",
+        "No message shows a row or an exact count.",
+        "",
+        "| code | exit | HTTP | class |",
+        "|---|---|---|---|",
+    ]
+    classes = error_classes()
+    lines += [
+        f"| [`{kind.code}`](#{kind.code}) | {kind.exit_status} | {kind.http_status} | `{kind.__name__}` |"
+        for kind in classes
+    ]
+    for kind in classes:
+        meaning = inspect.getdoc(kind) or ""
+        parent = kind.__base__
+        under = f" A kind of `{parent.code}`." if parent and issubclass(parent, SiloquentError) else ""
+        lines += ["", f"## {kind.code}", "", f"**{kind.title}.** {meaning}{under}", "", ADVICE[kind.code]]
+    return "\n".join(lines) + "\n"
+
+
+def cli_page() -> str:
+    """Every command with its arguments and options, from the command line's own declarations."""
+    import typer
+
+    from siloquent.cli.app import app  # type: ignore[import-not-found, unused-ignore]
+
+    root = typer.main.get_command(app)
+    lines = [
+        "# Command line",
+        MADE,
+        "",
+        "Tables go to standard output, progress and errors to standard error. `--json` gives one document.",
+        "Exit statuses are in [Errors](errors.md).",
+    ]
+    for path, command in commands("siloquent", root):
+        lines += ["", f"## {path}", "", _help(command)]
+        arguments = [line for parameter in command.params if (line := _parameter(parameter))]
+        if arguments:
+            lines += ["", "| argument | meaning |", "|---|---|", *arguments]
+    return "\n".join(lines) + "\n"
+
+
+def commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """``command`` and every command below it, with the words that call it."""
+    if getattr(command, "hidden", False):
+        return
+    yield path, command
+    for name, below in getattr(command, "commands", {}).items():
+        yield from commands(f"{path} {name}", below)
+
+
+def _help(command: Any) -> str:
+    """The whole help text; a form feed ends what people read."""
+    return inspect.cleandoc(command.help or "").split("\f")[0].strip()
+
+
+def _parameter(parameter: Any) -> str:
+    if getattr(parameter, "hidden", False) or parameter.name in ("install_completion", "show_completion"):
+        return ""
+    if parameter.param_type_name == "argument":
+        name = f"`{parameter.human_readable_name.upper()}`"
+    else:
+        name = ", ".join(f"`{word}`" for word in (*parameter.opts, *parameter.secondary_opts))
+    words = " ".join((getattr(parameter, "help", None) or "").split()).replace("|", "\\|")
+    return f"| {name} | {words}{'' if not parameter.required else ' (required)'} |"
+
+
+def benchmarks_page() -> str:
+    """The options of ``python -m benchmarks`` and how rows are added."""
+    import benchmarks
+    from benchmarks.__main__ import parser
+
+    lines = ["# Benchmarks", MADE, "", inspect.getdoc(benchmarks) or "", "", "| argument | meaning |", "|---|---|"]
+    for action in parser()._actions:
+        name = ", ".join(f"`{word}`" for word in action.option_strings) or f"`{action.metavar}`"
+        meta = f" `{action.metavar}`" if action.option_strings and action.metavar else ""
+        lines.append(f"| {name}{meta} | {action.help} |")
+    return "\n".join(lines) + "\n"
+
+
+def python_page() -> str:
+    """The public modules, floor by floor; mkdocstrings fills them in."""
+    lines = ["# Python", MADE, "", "What each floor offers to the one above, from its docstrings."]
+    for name in ("", *FLOORS):
+        module = f"siloquent.{name}" if name else "siloquent"
+        if _exists(module):
+            lines += ["", f"::: {module}"]
+    return "\n".join(lines) + "\n"
+
+
+FLOORS = ("errors", "schema", "privacy", "privacy.noise", "ledger", "data", "releases", "session", "explore")
+
+
+def _exists(module: str) -> bool:
+    """Whether ``module`` is there; a folder without ``__init__.py`` is not yet a floor."""
+    try:
+        found = find_spec(module)
+    except ModuleNotFoundError:
+        return False
+    return found is not None and found.origin is not None
+
+
+def pages() -> dict[Path, Callable[[], str]]:
+    """Which page each function writes; the command line's page only where there is one."""
+    made = {
+        PAGES / "errors.md": errors_page,
+        PAGES / "benchmarks.md": benchmarks_page,
+        PAGES / "python.md": python_page,
+    }
+    if _exists("siloquent.cli") and _exists("siloquent.cli.app"):
+        made[PAGES / "cli.md"] = cli_page
+    return made
+
+
+def out_of_date() -> list[str]:
+    """The names of pages whose text differs from what the code says."""
+    return [page.name for page, make in pages().items() if not page.is_file() or page.read_text("utf-8") != make()]
+
+
+def main() -> int:
+    """Write the pages, or with ``--check`` say which are out of date."""
+    parser = argparse.ArgumentParser(description="Reference pages from the code.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is out of date")
+    if parser.parse_args().check:
+        stale = out_of_date()
+        for name in stale:
+            print(f"docs/reference/{name} is out of date. Fix: make docs")
+        return 1 if stale else 0
+    for page, make in pages().items():
+        page.write_text(make(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
