@@ -76,8 +76,8 @@ def _block(columns: NDArray[np.int64], *, replace_one: bool) -> Sensitivity:
 def _pairs(columns: NDArray[np.int64]) -> Sensitivity:
     """The largest difference of two columns, pair by pair (L-infinity: answer by answer)."""
     linf = int((columns.max(axis=0, initial=0) - columns.min(axis=0, initial=0)).max(initial=0))
-    if linf <= 1:  # zeros and ones: every difference is its own square, and one product of matrices counts them all
-        ones = columns.astype(np.float64)
+    if linf <= 1:  # every difference is -1, 0 or 1: seen from each answer's least value, columns are zeros and ones
+        ones = (columns - columns.min(axis=0, initial=0)).astype(np.float64)
         distance = ones.sum(axis=1)[:, None] + ones.sum(axis=1) - 2 * (ones @ ones.T)
         return Sensitivity(int(distance.max()), int(distance.max()), linf)
     l1 = l2_squared = 0

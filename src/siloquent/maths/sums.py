@@ -56,12 +56,12 @@ def tilts(weights: Reals, x: float, *, steepest: float = _STEEPEST) -> Reals:
         t2 = (middle * middle)[:, None]
         slope = 2 * middle * (squares / (1 - squares * t2)).sum(axis=1)
         low, high = np.where(slope < x, middle, low), np.where(slope < x, high, middle)
-    return high
+    return np.asarray(high)
 
 
 def log_moment(weights: Reals, tilt: Reals) -> Reals:
     """log E exp(tilt sum_i r_i X_i) for every row."""
-    return -np.log1p(-((weights * tilt[:, None]) ** 2)).sum(axis=1)
+    return np.asarray(-np.log1p(-((weights * tilt[:, None]) ** 2)).sum(axis=1))
 
 
 def tail_series(weights: Reals, x: float, *, level: float) -> TailSeries:
@@ -101,7 +101,7 @@ class UnionTails:
         series: Of the distinct rows.
         place: Where each row stands among them.
         sides: 2 if sums below -x count too, else 1.
-        quantile: The x at which the tails of all rows add up to ``beta``: an upper bound on the quantile of the largest.
+        quantile: Where the tails of all rows add up to ``beta``: an upper bound on the quantile of the largest.
     """
 
     series: TailSeries
@@ -184,7 +184,8 @@ def _remainder(size: Reals, last: Complexes, step: Reals) -> Reals:
     ratio = np.ones(len(size))
     for place in range(min(8, size.shape[1])):
         square = size[:, place] ** 2
-        ratio = np.where(square > 0, ratio * np.abs(1 - square * last**2) / np.maximum(square * omega**2, 1e-300), np.inf)
+        grown = ratio * np.abs(1 - square * last**2) / np.maximum(square * omega**2, 1e-300)
+        ratio = np.where(square > 0, grown, np.inf)
         best = np.minimum(best, ratio / (2 * (place + 1)))
     scale: Reals = 2.0 * best * step * np.abs(last)
     return scale

@@ -278,7 +278,7 @@ def _from_plain(plain: Mapping[str, Any]) -> Event:
             f"This version does not know the event {plain.get('event')!r}.", fix="pip install --upgrade siloquent"
         )
     values = {
-        name: Fraction(value) if name in _FRACTIONS else _CONVERT.get(name, lambda same: same)(value)
+        name: Fraction(value) if name in _FRACTIONS else _CONVERT[name](value) if name in _CONVERT else value
         for name, value in plain.items()
         if name != "event"
     }

@@ -61,7 +61,7 @@ def quantise(matrix: Reals, *, norm: Norm, weight: float = 1.0, bits: int = QUAN
     scaled = matrix * (weight * 2**bits)
     # A hair above: 0.1 * 2^16 computed as 6553.599999 must not lose a whole quantum to rounding of A itself.
     whole = np.floor(scaled + 1e-7) if norm == "l1" else np.rint(scaled)
-    return whole.astype(np.int64)
+    return np.asarray(whole, dtype=np.int64)
 
 
 def reconstruct(workload: NDArray[np.int64], matrix: NDArray[np.int64]) -> Reals | None:

@@ -22,7 +22,7 @@ def balanced_root(W: Reals) -> Reals:
     """The square root of W'W, slightly regularised: the start that suits workloads in no order."""
     values, vectors = np.linalg.eigh(W.T @ W)
     root = np.sqrt(np.sqrt(np.maximum(values, 0.0)) + 1e-2 * np.sqrt(values.max()))
-    return (vectors * root) @ vectors.T
+    return np.asarray((vectors * root) @ vectors.T)
 
 
 def noise_norm(X: Reals, W: Reals, q: int = _Q) -> tuple[float, Reals]:

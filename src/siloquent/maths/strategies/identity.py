@@ -57,7 +57,11 @@ def best_identity(workload: NDArray[np.int64], *, p: int, starts: int, steps: in
     bounds = [(0.0, None)] * (p * W.shape[1])
     runs = [
         minimize(
-            objective, random.random(p * W.shape[1]), jac=True, method="L-BFGS-B", bounds=bounds,
+            objective,
+            random.random(p * W.shape[1]),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
             options={"maxiter": steps, "maxfun": 2 * steps},
         )
         for _ in range(starts)

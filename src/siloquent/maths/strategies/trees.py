@@ -79,7 +79,7 @@ def _cost(shape: tuple[Starts, ...], weights: Reals, target: Reals, norm: Norm) 
     scaled = weights / (weights.sum() if norm == "l1" else np.sqrt((weights * weights).sum()))
     variances = np.einsum("cr,cr->r", target, _solve(shape, scaled, target, norm))
     top = float(variances.max())
-    return top * float(((variances / top) ** _Q).sum()) ** (1 / _Q)
+    return top * float(np.power(((variances / top) ** _Q).sum(), 1 / _Q))
 
 
 def _solve(shape: tuple[Starts, ...], weights: Reals, target: Reals, norm: Norm) -> Reals:
