@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 KEPT = "kept"
 """The relation of bounded rows as places."""
 COUNT, LOW, HIGH = 0, 1, 2
+LARGEST_SUM = 2.0**62
 _HALF = 20
 """Sums are kept in two halves of this many bits of the index, so that no batch or total can overflow."""
 
@@ -117,12 +118,19 @@ def spread(scan: Scan, number: int, grouped: pa.Table, *, summed: bool) -> NDArr
     if summed:
         if grouped.column("s").null_count:
             raise OverflowError("a sum of indices is too large")
-        measured.append(grouped.column("s").to_numpy()[chosen])
+        measured.append(_fitting(grouped.column("s").to_numpy()[chosen]))
     cells, inside = scan.cells(scan.decode(codes), len(codes))
     result = np.zeros((len(measured), scan.block.size), dtype=np.int64)
     for row, values in zip(result, measured, strict=True):
         np.add.at(row, cells[inside], values[inside])
     return result
+
+
+def _fitting(sums: NDArray[Any]) -> NDArray[Any]:
+    """``sums`` that add up to less than 2^62, so that no cell overflows, however classes merge them."""
+    if float(sums.sum(dtype=np.float64)) >= LARGEST_SUM:
+        raise OverflowError("a sum of indices is too large")
+    return sums
 
 
 def count_kernel(scans: Sequence[Scan], summed: Column | None = None) -> partial[NDArray[np.int64]]:
@@ -159,6 +167,5 @@ def whole_sums(counted: NDArray[np.int64]) -> NDArray[np.int64]:
     Raises:
         OverflowError: a sum is 2^62 or more.
     """
-    if (counted[HIGH] >= 2 ** (61 - _HALF)).any():
-        raise OverflowError("a sum of indices is too large")
+    _fitting(counted[HIGH] * 2.0**_HALF)
     return np.stack([counted[COUNT], counted[LOW] + (counted[HIGH] << _HALF)])

@@ -133,7 +133,7 @@ def source_kind(type_name: str) -> SourceKind:
 
 _KINDS: dict[str, SourceKind] = {
     # A frame whose column holds nothing but NULL has no better type, and is not refused for its rows.
-    **dict.fromkeys(("VARCHAR", "ENUM", "UUID", "NULL", "\"NULL\"", "VOID"), "text"),
+    **dict.fromkeys(("VARCHAR", "ENUM", "UUID", "NULL", '"NULL"', "VOID"), "text"),
     **dict.fromkeys(
         ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"), "integer"
     ),

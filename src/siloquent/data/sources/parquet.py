@@ -140,6 +140,8 @@ def _pages(opened: BinaryIO, chunk: Any, rows: int) -> Iterator[_Page]:
         raise Suspicious("a column chunk lies where it cannot")
     seen = 0
     while seen < rows:
+        if at >= end:
+            raise Suspicious("pages hold more or fewer values than the footer says")
         page = _page(opened, at)
         if page.at + page.packed > end or page.packed < 0 or page.values < 0:
             raise Suspicious("a page goes on beyond its column chunk")

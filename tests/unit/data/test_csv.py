@@ -1,0 +1,108 @@
+"""CSV: names from the header, cells as text, and no line that can break the reading of the others."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from siloquent.data import PrivateTable, check
+from siloquent.errors import SchemaError
+from siloquent.ledger import Permit
+from siloquent.schema import Block
+from unit.data.clinic import clinic_schema, full_block, opened
+
+WARDS = '["A", "B", "it\'s; \\"C\\"", "A\\nB", " "]'
+TWO = f"""
+  {{ name = "age", type = "integer", lo = 0, hi = 9, outside = "drop", null = "cell" }},
+  {{ name = "ward", type = "category", values = {WARDS}, other = "cell", null = "cell" }},
+"""
+
+
+def table_of(folder: Path, content: bytes, name: str = "visits.csv") -> tuple[PrivateTable, Permit]:
+    (folder / name).write_bytes(content)
+    return opened(clinic_schema(attributes=TWO, source=f"csv:{folder / name}"))
+
+
+def rows_of(folder: Path, content: bytes) -> list[tuple[object, object]]:
+    table, permit = table_of(folder, content)
+    return [(row["age"], row["ward"]) for batch in table.rows(["age", "ward"], permit) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"age,ward\n1,A\n2,B\n", [(1, "A"), (2, "B")]),
+        (b"age;ward\r\n1;A\r\n2;B\r\n", [(1, "A"), (2, "B")]),
+        (b"age\tward\n1\tA\n", [(1, "A")]),
+        (b"age|ward\n1|A", [(1, "A")]),
+        (b"\xef\xbb\xbfage,ward\n1,A\n", [(1, "A")]),
+        (b"x,ward,age\n9,B,2\n", [(2, "B")]),
+        (b" AGE , ward \n1,A\n", [(1, "A")]),
+        (b'"age","ward"\n1,"it\'s; ""C"""\n', [(1, 'it\'s; "C"')]),
+        (b'age,ward\n1,"A\nB"\n', [(1, "A\nB")]),
+        (b'age,ward\n1,""\n2,\n', [(1, None), (2, None)]),
+        (b"age,ward\n1, \n2,D\n", [(1, " "), (2, "(other)")]),
+        (b"age,ward\n", []),
+    ],
+)
+def test_files_in_every_common_form_are_read(
+    tmp_path: Path, content: bytes, expected: list[tuple[object, object]]
+) -> None:
+    assert rows_of(tmp_path, content) == expected
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [b"1", b"\xff\xfe,A", b'"x', b"z" * 2**20 + b"z,A", b"3\r,A", b'4,"A"B', b"\0,\0", b",", b"9" * 5_000 + b",A"],
+)
+def test_a_bad_line_costs_nobody_else_a_row(tmp_path: Path, bad: bytes) -> None:
+    kept = rows_of(tmp_path, b"age,ward\n1,A\n" + bad + b"\n")
+    assert kept[0] == (1, "A")
+
+
+def test_nothing_is_sniffed_from_rows(tmp_path: Path) -> None:
+    dates = b"age,ward\n" + b"2024-01-01,2024-01-01\n" * 50
+    assert rows_of(tmp_path, dates + b"1,A\n")[-1] == (1, "A")
+
+
+def test_random_bytes_never_fail(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    letters = np.frombuffer(b"a1A,;\"\n\r\0 \xff\xc3\xa9'\\", dtype=np.uint8)
+    for _ in range(100):
+        body = rng.choice(letters, int(rng.integers(200))).tobytes()
+        table, permit = table_of(tmp_path, b"age,ward\n" + body)
+        table.counts([full_block(table.schema, "age", "ward"), Block((), ())], permit)
+
+
+def test_a_gzipped_file_is_known_by_its_first_bytes(tmp_path: Path) -> None:
+    table, permit = table_of(tmp_path, gzip.compress(b"age,ward\n1,A\n1,B\n"), name="visits.data")
+    assert table.counts([full_block(table.schema, "ward")], permit)[0].tolist() == [1, 1, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"", "no header line"),
+        (b"\n1,A\n", "no header line"),
+        (b"\xff\xfe\x00a\n1\n", "not UTF-8"),
+        (b"age,age\n1,2\n", "names the column 'age' twice"),
+        (b"age,Age,ward\n", "names the column 'age' twice"),
+        (b'"age,ward\n1,2\n', "quotes in its header"),
+        (b",".join(b"c%d" % i for i in range(5_000)), "has 5,000 columns"),
+        (b"a" * (2**20 + 5), "header line over"),
+        (b"\x1f\x8bnot gzip at all", "cannot be unpacked"),
+    ],
+)
+def test_a_header_that_cannot_be_read_is_refused(tmp_path: Path, content: bytes, what: str) -> None:
+    with pytest.raises(SchemaError, match=what):
+        table_of(tmp_path, content)
+
+
+def test_the_owner_learns_how_many_lines_are_left_out(tmp_path: Path) -> None:
+    table, _ = table_of(tmp_path, b"age,ward\n1,A\n1\n\xff,A\n2,B\n" + b"z" * 2**21 + b"\n")
+    report = check(table)
+    [lines] = [f for f in report.findings if f.kind == "unreadable_lines"]
+    assert (report.rows, lines.count) == (2, 3)

@@ -1,0 +1,103 @@
+"""Frames of every library give the same counts; what is no frame is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from siloquent.errors import DataError, SchemaError, UnknownName
+from unit.data.clinic import clinic_schema, full_block, opened, visits
+
+
+class OnlyAStream:
+    """What the Arrow standard asks of a foreign frame, and nothing else."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize(
+    "as_frame",
+    [
+        lambda t: t,
+        lambda t: t.combine_chunks().to_batches()[0],
+        lambda t: t.to_reader(),
+        lambda t: t.to_pandas(types_mapper=pd.ArrowDtype),
+        lambda t: t.to_pandas(),
+        lambda t: pl.from_arrow(t),
+        lambda t: pl.from_arrow(t).lazy(),
+        OnlyAStream,
+        lambda t: t.set_column(3, "ward", t.column("ward").dictionary_encode()),
+    ],
+)
+def test_every_kind_of_frame_is_read(as_frame: Callable[[pa.Table], Any]) -> None:
+    schema, rows = clinic_schema(), visits(200)
+    expected, permit = opened(schema, rows)
+    table, other = opened(schema, as_frame(rows))
+    for names in (["age"], ["weight"], ["ward", "smoker"], ["day"]):
+        block = full_block(schema, *names)
+        assert table.counts([block], other)[0].tolist() == expected.counts([block], permit)[0].tolist(), names
+
+
+@pytest.mark.parametrize("frame", [{"age": [1]}, [1, 2], "visits.csv", 7, object()])
+def test_what_is_no_frame_is_refused(frame: object) -> None:
+    with pytest.raises(SchemaError, match="expected an Arrow, pandas or polars table"):
+        opened(clinic_schema(), frame)
+
+
+def test_a_column_of_mixed_types_is_the_one_fixed_error() -> None:
+    with pytest.raises(DataError) as caught:
+        opened(clinic_schema(), pd.DataFrame({"age": [1, "secret", 2.5]}))
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    with pytest.raises(SchemaError, match="two columns of one name"):
+        opened(clinic_schema(), pa.table([pa.array([1]), pa.array([2])], names=["age", "AGE"]))
+
+
+def test_a_missing_column_is_named_with_the_nearest_one() -> None:
+    rows = visits(5).rename_columns(["patient", "agee", "weight", "ward", "smoker", "day", "note"])
+    with pytest.raises(UnknownName, match=r"No column in the source of 'visits' named 'age'\. Did you mean 'agee'"):
+        opened(clinic_schema(), rows)
+
+
+def test_several_missing_columns_are_named_at_once() -> None:
+    rows = visits(5).select(["patient", "weight", "ward", "note"])
+    with pytest.raises(SchemaError, match=r"3 attributes have no column .* 'age'.*'smoker'.*'day'"):
+        opened(clinic_schema(), rows)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "column"),
+    [
+        ("age", pa.array([[1]])),
+        ("ward", pa.array([1.5])),
+        ("day", pa.array([5])),
+        ("note", pa.array([5])),
+        ("smoker", pa.array([None], pa.date32())),
+    ],
+)
+def test_a_column_of_a_type_that_cannot_be_read_is_refused(attribute: str, column: pa.Array) -> None:
+    rows = visits(1)
+    rows = rows.set_column(rows.column_names.index(attribute), attribute, column)
+    with pytest.raises(SchemaError, match=f"Attribute '{attribute}' of 'visits' is declared as .*, but its column"):
+        opened(clinic_schema(), rows)
+
+
+def test_a_column_without_a_single_value_is_all_null() -> None:
+    rows = visits(20)
+    for name in rows.column_names[1:]:
+        rows = rows.set_column(rows.column_names.index(name), name, pa.nulls(20))
+    schema = clinic_schema()
+    table, permit = opened(schema, rows)
+    assert table.counts([full_block(schema, "ward")], permit)[0].tolist() == [0, 0, 0, 0, 20]

@@ -1,0 +1,214 @@
+"""Honest Parquet files of every writer are read; small ones that would unpack to gigabytes are refused at once."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from siloquent.data.engines.base import Limits
+from siloquent.data.sources.files import source_file
+from siloquent.data.sources.parquet import Suspicious, check_parquet
+from siloquent.data.sources.thrift import CompactReader, Malformed
+from siloquent.errors import DataError, SchemaError
+from siloquent.schema import Block
+from unit.data.clinic import clinic_schema, full_block, opened, visits
+from unit.data.parquet_forgery import BYTE_ARRAY, DELTA_BYTE_ARRAY, DICTIONARY, RLE_DICTIONARY, Page, forge, struct
+
+ONE = '{ name = "age", type = "integer", lo = 0, hi = 9, outside = "clamp", null = "drop" }'
+TEXT = '{ name = "ward", type = "category", values = ["A"], other = "cell", null = "drop" }'
+
+
+def refusal(path: Path, column: str = "age") -> str:
+    with pytest.raises(Suspicious) as caught:
+        check_parquet(source_file(path.name, path.parent, table="t"), Limits(), [column], table="t")
+    return str(caught.value)
+
+
+def whole(count: int) -> bytes:
+    return bytes(np.arange(count, dtype="<i8").tobytes())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"compression": "zstd", "data_page_version": "2.0"},
+        {"compression": "gzip", "use_dictionary": False},
+        {"compression": "brotli", "data_page_size": 100},
+        {"compression": "lz4", "row_group_size": 50},
+        {"compression": "none", "column_encoding": {"note": "DELTA_BYTE_ARRAY"}, "use_dictionary": False},
+        {"column_encoding": {"age": "DELTA_BINARY_PACKED"}, "use_dictionary": False},
+        {"column_encoding": {"weight": "BYTE_STREAM_SPLIT"}, "use_dictionary": False},
+    ],
+)
+def test_honest_files_are_read(tmp_path: Path, options: dict[str, Any]) -> None:
+    rows = visits(400)
+    pq.write_table(rows, tmp_path / "visits.parquet", **options)
+    schema = clinic_schema(source=f"parquet:{tmp_path}/visits.parquet")
+    table, permit = opened(schema)
+    frame, permit_frame = opened(schema, rows)
+    blocks = [full_block(schema, "age"), full_block(schema, "ward", "smoker")]
+    assert [c.tolist() for c in table.counts(blocks, permit)] == [
+        c.tolist() for c in frame.counts(blocks, permit_frame)
+    ]
+    assert sum(batch.num_rows for batch in table.rows(["note"], permit)) == 400
+
+
+@pytest.mark.parametrize("writer", ["polars", "duckdb"])
+def test_files_of_other_writers_are_read(tmp_path: Path, writer: str) -> None:
+    rows, path = visits(400), tmp_path / "visits.parquet"
+    if writer == "polars":
+        import polars as pl
+
+        pl.from_arrow(rows).write_parquet(path)  # type: ignore[union-attr]
+    else:
+        import duckdb
+
+        duckdb.from_arrow(rows).write_parquet(str(path))
+    table, permit = opened(clinic_schema(source=f"parquet:{path}"))
+    assert table.counts([Block((), ())], permit)[0].tolist() == [400]
+
+
+def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
+    pq.write_table(visits(0), tmp_path / "visits.parquet")
+    table, permit = opened(clinic_schema(source=f"parquet:{tmp_path}/visits.parquet"))
+    assert table.counts([Block((), ())], permit)[0].tolist() == [0]
+
+
+def test_a_forged_file_that_tells_the_truth_is_read(tmp_path: Path) -> None:
+    forge(tmp_path / "t.parquet", [Page(whole(10), 10), Page(whole(5), 5)], rows=15)
+    table, permit = opened(clinic_schema(attributes=ONE, source=f"parquet:{tmp_path}/t.parquet"))
+    schema = table.schema
+    assert table.counts([full_block(schema, "age")], permit)[0].tolist() == [2, 2, 2, 2, 2, 1, 1, 1, 1, 1]
+
+
+LIES: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "a page that unpacks to more than the footer says": (
+        lambda p: forge(p, [Page(whole(1000), 10)], rows=10, says_unpacked=120),
+        "larger than the footer says",
+    ),
+    "a header that claims two gigabytes": (
+        lambda p: forge(p, [Page(whole(10), 10, says_unpacked=2**31 - 1)], rows=10, says_unpacked=2**40),
+        "too large",
+    ),
+    "a negative size": (lambda p: forge(p, [Page(whole(10), 10, says_unpacked=-5)], rows=10), "too large"),
+    "more values than rows": (lambda p: forge(p, [Page(whole(10), 10**9)], rows=10), "more or fewer values"),
+    "fewer values than rows": (
+        lambda p: forge(p, [Page(whole(10), 9)], rows=10),
+        "more or fewer values",
+    ),
+    "a chunk with other rows than its group": (lambda p: forge(p, [Page(whole(10), 10)], rows=10, values=11), "values"),
+    "groups that do not add up": (lambda p: forge(p, [Page(whole(9), 9)], rows=10, group_rows=9), "do not add up"),
+    "rows beyond any table": (lambda p: forge(p, [Page(whole(9), 9)], rows=2**40), "rows"),
+    "gigabytes from kilobytes": (lambda p: forge(p, [Page(whole(9), 9)], rows=2**30), "unpack to"),
+    "a page beyond the file": (lambda p: forge(p, [Page(whole(10), 10, says_packed=10**6)], rows=10), "beyond"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_footer_that_lies_is_found_out(tmp_path: Path, lie: str) -> None:
+    make, expected = LIES[lie]
+    path = make(tmp_path / "t.parquet")
+    with pytest.raises((Suspicious, Malformed), match=expected):
+        check_parquet(source_file(path.name, tmp_path, table="t"), Limits(), ["age"], table="t")
+
+
+def test_a_long_text_in_a_dictionary_is_refused(tmp_path: Path) -> None:
+    long = (1_000_000).to_bytes(4, "little") + b"x" * 1_000_000
+    pages = [Page(long, 1, DICTIONARY), Page(b"\x01" + b"\x03\x00" * 10, 10, encoding=RLE_DICTIONARY)]
+    forge(tmp_path / "t.parquet", pages, rows=10, name="ward", physical=BYTE_ARRAY)
+    assert "longer than it may be" in refusal(tmp_path / "t.parquet", "ward")
+
+
+def test_a_large_dictionary_of_short_texts_is_read(tmp_path: Path) -> None:
+    rows = pa.table({"ward": [f"patient number {i}" for i in range(20_000)]})
+    pq.write_table(rows, tmp_path / "t.parquet", dictionary_pagesize_limit=2**24)
+    table, permit = opened(clinic_schema(attributes=TEXT, source=f"parquet:{tmp_path}/t.parquet"))
+    assert table.counts([full_block(table.schema, "ward")], permit)[0].tolist() == [0, 20_000]
+
+
+def test_long_texts_are_refused_wherever_they_stand(tmp_path: Path) -> None:
+    forge(tmp_path / "t.parquet", [Page(b"x" * 2_000_000, 3)], rows=3, name="ward", physical=BYTE_ARRAY)
+    assert "values are longer" in refusal(tmp_path / "t.parquet", "ward")
+
+
+def test_texts_that_share_a_prefix_are_refused_where_that_could_grow(tmp_path: Path) -> None:
+    page = Page(b"x" * 60_000, 10_000, encoding=DELTA_BYTE_ARRAY)
+    forge(tmp_path / "t.parquet", [page], rows=10_000, name="ward", physical=BYTE_ARRAY)
+    assert "DELTA_BYTE_ARRAY" in refusal(tmp_path / "t.parquet", "ward")
+
+
+def test_columns_that_are_not_declared_may_be_as_they_like(tmp_path: Path) -> None:
+    rows = pa.table({"age": [1, 2], "scan": ["x" * 3_000_000, "y"]})
+    pq.write_table(rows, tmp_path / "t.parquet")
+    table, permit = opened(clinic_schema(attributes=ONE, source=f"parquet:{tmp_path}/t.parquet"))
+    assert table.counts([full_block(table.schema, "age")], permit)[0].tolist()[:3] == [0, 1, 1]
+
+
+def test_a_refused_file_says_nothing_to_analysts_and_everything_to_the_owner(
+    tmp_path: Path, owner_log: list[logging.LogRecord]
+) -> None:
+    forge(tmp_path / "t.parquet", [Page(whole(10), 10**9)], rows=10)
+    with pytest.raises(DataError) as caught:
+        opened(clinic_schema(attributes=ONE, source=f"parquet:{tmp_path}/t.parquet"))
+    assert str(caught.value) == str(DataError())
+    assert "more or fewer values" in str(owner_log[0].exc_info)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"name,age\n1,2\n", b"PAR1" + b"x" * 100])
+def test_what_is_no_parquet_is_a_schema_error(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "t.parquet").write_bytes(content)
+    with pytest.raises(SchemaError, match="not a Parquet file"):
+        opened(clinic_schema(attributes=ONE, source=f"parquet:{tmp_path}/t.parquet"))
+
+
+def test_a_bomb_is_refused_without_memory(tmp_path: Path) -> None:
+    """Three bombs in a process that may grow by 256 MiB: nothing is unpacked."""
+    forge(tmp_path / "page.parquet", [Page(b"\0" * 2**28, 2**25)], rows=2**25)
+    long = pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, "i4")), pa.array(["x" * 4_000_000]))
+    pq.write_table(pa.table({"age": long}), tmp_path / "dictionary.parquet", compression="zstd")
+    prefix = Page(b"y" * 2**25, 10_000, encoding=DELTA_BYTE_ARRAY)
+    forge(tmp_path / "prefix.parquet", [prefix], rows=10_000, physical=BYTE_ARRAY)
+    assert all(path.stat().st_size < 2**16 for path in tmp_path.iterdir())
+    done = subprocess.run([sys.executable, "-c", _BOMBS, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["refused", "refused", "refused"], done.stderr
+
+
+_BOMBS = """
+import resource, sys, pyarrow.parquet
+from pathlib import Path
+from siloquent.data.engines.base import Limits
+from siloquent.data.sources.files import source_file
+from siloquent.data.sources.parquet import Suspicious, check_parquet
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 2**28, used + 2**28))
+for name in ("page", "dictionary", "prefix"):
+    try:
+        check_parquet(source_file(f"{name}.parquet", Path(sys.argv[1]), table="t"), Limits(), ["age"], table="t")
+        sys.stdout.write("read ")
+    except Suspicious:
+        sys.stdout.write("refused ")
+"""
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x15", b"\x1c" * 20, b"\x18\xff\xff\xff\x7f", b"\x19\xfc\xff\xff\x03", b"\x15" + b"\xff" * 12]
+)
+def test_a_thrift_reader_never_believes_a_length(data: bytes) -> None:
+    with pytest.raises(Malformed):
+        CompactReader(data).struct()
+
+
+def test_a_thrift_reader_reads_what_was_written() -> None:
+    reader = CompactReader(struct((1, -3), (4, b"abc"), (20, 2**40)) + b"rest")
+    assert reader.struct() == {1: -3, 4: b"abc", 20: 2**40}
+    assert reader.data[reader.at :] == b"rest"
