@@ -1,0 +1,174 @@
+"""PostgreSQL tables give the same places as the same rows in a frame; connection texts are kept from others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from siloquent.data import Limits, PrivateTable, open_source, open_table
+from siloquent.data.sources.postgres import connection_text
+from siloquent.errors import DataError, SchemaError, UnknownName
+from siloquent.ledger import Permit
+from siloquent.schema import Block
+from siloquent.schema.workspace import Workspace
+from unit.data.clinic import SALT, clinic_schema, full_block, ledger_for, opened, permit_of, visits
+
+USER = '{ kind = "user", column = "patient", max_rows = 2 }'
+
+
+@pytest.fixture
+def workspace(postgres_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    monkeypatch.setenv("CLINIC_DSN", postgres_dsn)
+    return Workspace(tmp_path, postgres=(("clinic", "dsn_env", "CLINIC_DSN"),))
+
+
+@pytest.fixture
+def database(postgres_dsn: str) -> Iterator[Any]:
+    import psycopg
+
+    with psycopg.connect(postgres_dsn.replace("+psycopg", ""), autocommit=True) as connection:
+        yield connection
+        connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public; DROP SCHEMA IF EXISTS old CASCADE")
+
+
+def fill(database: Any, rows: pa.Table, name: str = "visits") -> None:
+    """Write ``rows`` as a table."""
+    database.execute(
+        f"CREATE TABLE {name} (patient bigint, age numeric, weight float8, ward text, smoker boolean, "
+        "day date, note text)"
+    )
+    with database.cursor() as cursor, cursor.copy(f"COPY {name} FROM STDIN") as copy:
+        for row in rows.to_pylist():
+            copy.write_row(list(row.values()))
+
+
+def table_of(workspace: Workspace, inner: str = "visits", unit: str = USER) -> tuple[PrivateTable, Permit]:
+    schema = clinic_schema(source=f"postgres:clinic#{inner}", unit=unit)
+    ledger = ledger_for(schema)
+    return open_table(schema, workspace, ledger, salt=SALT), permit_of(ledger, schema.account)
+
+
+@pytest.mark.postgres
+def test_a_table_gives_the_same_counts_as_a_frame(database: Any, workspace: Workspace) -> None:
+    rows = visits(300)
+    notes = pa.array(["", "a,b", 'say "x"', "two\nlines", "\\N", None] * 50)
+    rows = rows.set_column(6, "note", notes)
+    fill(database, rows)
+    table, permit = table_of(workspace)
+    text_ids = rows.set_column(0, "patient", rows.column("patient").cast(pa.string()))
+    frame, other = opened(clinic_schema(unit=USER), text_ids)
+    names = [a.name for a in table.schema.domain]
+    found = [
+        sorted(repr(r) for b in t.rows(names, p) for r in b.to_pylist()) for t, p in ((table, permit), (frame, other))
+    ]
+    assert len(found[0]) > 100
+    assert found[0] == found[1]
+
+
+@pytest.mark.postgres
+def test_values_that_only_postgres_has_are_read_as_null_or_text(database: Any, workspace: Workspace) -> None:
+    database.execute(
+        "CREATE TABLE visits (patient uuid, age numeric, weight money, ward json, smoker int, "
+        "day timestamptz, note bytea)"
+    )
+    database.execute(
+        "INSERT INTO visits VALUES (NULL, 1e40, 5, '\"A\"', 1, '2024-03-01 23:30:00-02', 'x'), "
+        "(NULL, 'NaN', 5, NULL, 7, 'infinity', NULL), (NULL, '-Infinity', 5, NULL, 0, '0044-03-15 BC', NULL)"
+    )
+    table, permit = table_of(workspace, unit='{ kind = "row" }')
+    rows = [
+        list(r.values()) for b in table.rows(["age", "weight", "ward", "smoker", "day"], permit) for r in b.to_pylist()
+    ]
+    assert rows == [
+        [120, None, "(other)", True, date(2024, 3, 2)],
+        [None, None, None, False, None],
+        [0, None, None, False, None],
+    ]
+
+
+@pytest.mark.postgres
+def test_other_schemas_and_views_are_found_by_name(database: Any, workspace: Workspace) -> None:
+    database.execute('CREATE SCHEMA old; CREATE VIEW "two words" AS SELECT 1')
+    fill(database, visits(7), "old.visits")
+    table, permit = table_of(workspace, "old.visits", unit='{ kind = "row" }')
+    assert table.counts([Block((), ())], permit)[0].tolist() == [7]
+    with pytest.raises(UnknownName, match=r"Did you mean 'old\.visits'"):
+        table_of(workspace, "old.visit")
+
+
+@pytest.mark.postgres
+def test_rows_are_read_once_and_in_a_transaction_that_cannot_write(database: Any, workspace: Workspace) -> None:
+    fill(database, visits(10))
+    database.execute(
+        "CREATE FUNCTION spy() RETURNS bigint LANGUAGE sql AS 'INSERT INTO visits DEFAULT VALUES RETURNING patient'"
+    )
+    database.execute("CREATE VIEW writes AS SELECT visits.*, spy() FROM visits")
+    table, permit = table_of(workspace, unit='{ kind = "row" }')
+    assert table.counts([Block((), ())], permit)[0].tolist() == [10]
+    database.execute("INSERT INTO visits DEFAULT VALUES")
+    assert table.counts([Block((), ())], permit)[0].tolist() == [10]
+    assert sum(batch.num_rows for batch in table.rows(["note"], permit)) == 10
+    spied, other = table_of(workspace, "writes", unit='{ kind = "row" }')
+    with pytest.raises(DataError):
+        spied.counts([full_block(spied.schema, "ward")], other)
+    assert database.execute("SELECT COUNT(*) FROM visits").fetchone() == (11,)
+
+
+@pytest.mark.postgres
+def test_more_rows_than_the_limit_are_refused(database: Any, workspace: Workspace) -> None:
+    fill(database, visits(50))
+    schema = clinic_schema(source="postgres:clinic#visits")
+    ledger = ledger_for(schema)
+    engine = open_source(schema, workspace, limits=Limits(rows=40))
+    table = PrivateTable(schema, engine, ledger, salt=SALT)
+    with pytest.raises(DataError):
+        table.counts([Block((), ())], permit_of(ledger, schema.account))
+
+
+@pytest.mark.postgres
+def test_a_server_that_goes_away_is_the_one_fixed_error(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLINIC_DSN", "postgresql://nobody:secret@127.0.0.1:1/nothing")
+    with pytest.raises(DataError) as caught:
+        table_of(workspace)
+    assert "secret" not in repr(caught.value) + str(caught.value.__context__)
+
+
+@pytest.mark.parametrize(
+    ("postgres", "where", "what"),
+    [
+        ((), "clinic", "No database in siloquent.toml named 'clinic'"),
+        ((("clinic", "dsn_env", "NO_SUCH_VARIABLE"),), "clinics", "Did you mean 'clinic'"),
+        ((("clinic", "dsn_env", "NO_SUCH_VARIABLE"),), "clinic", "export NO_SUCH_VARIABLE=postgresql://"),
+        ((("clinic", "dsn_file", "missing"),), "clinic", "cannot be opened"),
+        ((("clinic", "dsn_file", "open"),), "clinic", "chmod 600"),
+        ((("clinic", "dsn_file", "link"),), "clinic", "cannot be opened or is a link"),
+    ],
+)
+def test_a_connection_text_that_is_not_there_or_not_secret_is_refused(
+    tmp_path: Path, postgres: tuple[tuple[str, str, str], ...], where: str, what: str
+) -> None:
+    (tmp_path / "open").write_text("postgresql://x")
+    (tmp_path / "open").chmod(0o644)
+    (tmp_path / "link").symlink_to(tmp_path / "open")
+    with pytest.raises(SchemaError, match=what):
+        connection_text(Workspace(tmp_path, postgres=postgres), where, table="visits")
+
+
+def test_a_secret_file_of_ones_own_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "dsn"
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
+    os.write(descriptor, b"postgresql+psycopg://ana@db/clinic\n")
+    os.close(descriptor)
+    workspace = Workspace(tmp_path, postgres=(("clinic", "dsn_file", "dsn"),))
+    assert connection_text(workspace, "clinic", table="visits") == "postgresql://ana@db/clinic"
+
+
+def test_a_source_without_a_table_says_how_to_name_one(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="postgres:clinic#TABLE"):
+        open_source(clinic_schema(source="postgres:clinic"), Workspace(tmp_path))
