@@ -22,8 +22,8 @@ LAWS: list[tuple[draws.Kind, MagnitudeLaw | GaussianLaw]] = [
     *(("geometric", MagnitudeLaw.of_scale(scale)) for scale in SCALES),
     *(("gaussian", GaussianLaw.of_variance(variance)) for variance in VARIANCES),
 ]
-#: Words that lead where random ones never do: zeros make every coin of exp(-1) come up heads, E32 decides nothing.
-HEADS, TIE = 0, kernels.E32
+#: Words that lead where random ones never do: with ones every coin of exp(-1) comes up heads, E32 decides nothing.
+HEADS, TIE = 1, kernels.E32
 
 
 def plain(kind: draws.Kind, law: MagnitudeLaw | GaussianLaw, size: int, words: list[int]) -> list[int]:
