@@ -41,7 +41,7 @@ def show_answer(screen: Screen, answer: Answer, *, again: str, full: bool, all_r
 def _values(screen: Screen, answer: Answer, rows: Sequence[Sequence[Any]], *, full: bool) -> None:
     """Keys, value, interval and, on a terminal, a bar whose light part is the interval."""
     *keys, name, _, _ = answer.columns
-    step = Fraction(0) if full else step_for(answer.accuracy.alpha, answer.grid)
+    step = Fraction(0) if full else step_for(answer.accuracy.alpha)
     columns = [*((key, LEFT) for key in keys), (name, RIGHT), ("at least", RIGHT), ("at most", RIGHT)]
     lines = [
         [*map(label, groups), number(value, step), number(low, step, "down"), number(high, step, "up")]

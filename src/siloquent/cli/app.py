@@ -70,7 +70,7 @@ def run(arguments: Sequence[str]) -> int:
         status = typer.main.get_command(app)(args=words, prog_name="siloquent", standalone_mode=False)
     except UsageError as unreadable:
         return report(screen, usage_problem(*_words_of(unreadable)))
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         return report(screen, problem_of(KeyboardInterrupt()))
     return int(status or 0)
 

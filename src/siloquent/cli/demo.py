@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from siloquent.cli.commands import Options, command
-from siloquent.errors import SiloquentError
+from siloquent.errors import RequestError, SiloquentError
 
 if TYPE_CHECKING:
     from rich.rule import Rule
@@ -32,6 +32,8 @@ def demo(
     from siloquent.demo import create_clinic, story
 
     screen = options.screen
+    if options.as_json:
+        raise RequestError("The demo is a story for people.", fix="siloquent demo, or --json with one of its commands")
     create_clinic(folder)
     screen.line(f"A clinic that does not exist is in {folder}: 20,000 visits of 6,000 invented patients.")
     for number, step in enumerate(story(quick=quick), start=1):

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -80,6 +78,8 @@ def examine(folder: Path | None) -> Iterator[Finding]:
 
 
 def _package(name: str) -> Finding:
+    from importlib import metadata
+
     try:
         return Finding(name, "good", metadata.version(name))
     except metadata.PackageNotFoundError:
@@ -87,12 +87,16 @@ def _package(name: str) -> Finding:
 
 
 def _extra(extra: str, package: str) -> Finding:
+    from importlib.metadata import version
+
     if find_spec(package) is None:
         return Finding(f"extra {extra}", "missing", "not installed", f"pip install 'siloquent[{extra}]'")
-    return Finding(f"extra {extra}", "good", f"{package} {metadata.version(package)}")
+    return Finding(f"extra {extra}", "good", f"{package} {version(package)}")
 
 
 def _java() -> Finding:
+    import subprocess
+
     home = os.environ.get("JAVA_HOME")
     program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if not program or not Path(program).exists():

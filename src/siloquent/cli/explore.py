@@ -21,6 +21,7 @@ from siloquent.errors import (
     RequestError,
     SiloquentError,
     SyntaxProblem,
+    UnknownName,
 )
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from siloquent.explore import Answer, Explanation, Query
 
 MOST_BYTES = 64 * 2**10
+CHARGED = "the price is charged; asking again with the same --key costs no more"
 Question = Annotated[
     str | None,
     typer.Argument(metavar="[QUESTION]", help="SQL or BIN text; - reads standard input.", show_default=False),
@@ -79,15 +81,19 @@ def ask(
         if not _agreed(options, explanation, text, yes=yes, max_cost=max_cost, key=key):
             options.screen.note("Nothing was asked, nothing was spent.")
             return 2
-        key = key or f"cli-{uuid.uuid4().hex[:12]}"
+        key = f"cli-{uuid.uuid4().hex[:12]}" if key is None else key
         answer = _asked(options, session, query, text, key=key, max_cost=max_cost)
         again = options.shell("ask", text, "--key", key, "--yes")
-        if options.as_json:
-            options.screen.document(answer_document(answer, key))
-        else:
-            show_answer(options.screen, answer, again=again, full=full, all_rows=all_rows)
         if save:
             _save(options, session, answer, again)
+        try:
+            if options.as_json:
+                options.screen.document(answer_document(answer, key))
+            else:
+                show_answer(options.screen, answer, again=again, full=full, all_rows=all_rows)
+        except RequestError as unwritable:
+            unwritable.fix, unwritable.spent = f"{unwritable.fix}, then: {again}", CHARGED
+            raise
     return None
 
 
@@ -184,11 +190,13 @@ def _asked(options: Options, session: Session, query: Query, text: str, *, key: 
             return session.ask(query, key=key, max_cost=max_cost)
     except KeyboardInterrupt:
         if _is_charged(session, key, before):
-            raise Interrupted("the price is charged", f"{again} (costs no more)") from None
+            raise Interrupted(CHARGED, again) from None
         raise Interrupted("nothing") from None
-    except Exception as failed:  # allowed: adds how to ask again, and raises on
-        if not (isinstance(failed, SiloquentError) and failed.spent == "nothing"):
+    except Exception as failed:  # allowed: adds what was spent and how to ask again, and raises on
+        if _is_charged(session, key, before):
             failed.add_note(f"Again, without paying twice: {again}")
+            if isinstance(failed, SiloquentError):
+                failed.spent = CHARGED
         raise
 
 
@@ -199,7 +207,7 @@ def _is_charged(session: Session, key: str, before: int) -> bool:
 
 @contextmanager
 def _fixes_as_commands(options: Options, query: Query) -> Iterator[None]:
-    """Turn "ask with ERROR 310" into the command that asks so."""
+    """Turn "ask with ERROR 310" into the command that asks so; where nothing is said, show what can be asked about."""
     from siloquent.explore.spec import render
     from siloquent.explore.spec.query import Accuracy
 
@@ -211,11 +219,15 @@ def _fixes_as_commands(options: Options, query: Query) -> Iterator[None]:
             wider = replace(query.promise, error=Decimal(error[0]), percent=False)
             refused.fix = options.shell("ask", render(replace(query, promise=wider)))
         raise
+    except (RequestError, UnknownName) as refused:
+        refused.fix = refused.fix or options.shell("show", query.table)
+        raise
 
 
 def _save(options: Options, session: Session, answer: Answer, again: str) -> None:
     """Keep the answer as a release; it is given already, so a full disk is a warning."""
     try:
         session.save(answer)
-    except ReleaseError as full:
-        options.screen.warn(f"The answer stands, but its release does not: {full.detail} Later, free: {again}")
+    except (ReleaseError, OSError) as failed:
+        why = failed.detail if isinstance(failed, ReleaseError) else f"{failed.strerror}."
+        options.screen.warn(f"The answer stands, but its release does not: {why} Later, for free: {again}")

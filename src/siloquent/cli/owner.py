@@ -9,6 +9,7 @@ import typer
 
 from siloquent.cli.commands import Options, command
 from siloquent.cli.plain import clean
+from siloquent.cli.problems import problem_of
 from siloquent.cli.screen import LEFT, RIGHT
 from siloquent.errors import NotAllowed, RequestError, SiloquentError
 
@@ -115,7 +116,7 @@ def _report(session: Session, name: str, *, alone: bool) -> dict[str, Any]:
             "subject": "declaration",
             "count": 1,
             "sentence": wrong.detail,
-            "fix": wrong.fix,
+            "fix": problem_of(wrong).fix,
             "problem": True,
         }
         return {"table": name, "rows": None, "counted": None, "clean": False, "findings": [finding]}

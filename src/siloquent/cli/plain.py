@@ -10,11 +10,10 @@ from typing import Any, Literal
 SHOWN_DIGITS = 2
 """An error bound is worth two digits; so is everything that it blurs."""
 MOST_CHARACTERS = 200
-_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 
 
 def clean(text: object) -> str:
-    """``text`` without characters that a terminal obeys (control, direction, private use), cut at 200.
+    """``text`` without characters that a terminal obeys (control, direction, unassigned), cut at 200.
 
     >>> clean("ward\\x1b[2J A")
     'ward[2J A'
@@ -25,7 +24,8 @@ def clean(text: object) -> str:
 
 def printable(text: str) -> str:
     """``text`` as ``clean`` leaves it, but uncut: for our own sentences, which may quote a name."""
-    return "".join(character for character in text if unicodedata.category(character) not in _HIDDEN)
+    spaced = (" " if unicodedata.category(character) == "Zs" else character for character in text)
+    return "".join(character for character in spaced if character.isprintable())
 
 
 def label(value: Any) -> str:
@@ -37,16 +37,13 @@ def label(value: Any) -> str:
     return clean(value.isoformat() if hasattr(value, "isoformat") else value)
 
 
-def step_for(alpha: Fraction, grid: Fraction) -> Fraction:
-    """The power of ten to which a value within ``alpha`` is shown; 0 where the grid is not finer than that anyway.
+def step_for(alpha: Fraction) -> Fraction:
+    """The power of ten to which a value within ``alpha`` is shown.
 
-    >>> str(step_for(Fraction(200), Fraction(1))), str(step_for(Fraction(3), Fraction(1)))
-    ('10', '0')
+    >>> str(step_for(Fraction(200))), str(step_for(Fraction(3)))
+    ('10', '1/10')
     """
-    if alpha <= 0:
-        return Fraction(0)
-    step = Fraction(10) ** (math.floor(math.log10(alpha)) - SHOWN_DIGITS + 1)
-    return step if step > grid else Fraction(0)
+    return Fraction(10) ** (math.floor(math.log10(alpha)) - SHOWN_DIGITS + 1)
 
 
 def number(value: Any, step: Fraction = Fraction(0), towards: Literal["near", "down", "up"] = "near") -> str:

@@ -21,6 +21,22 @@ OWNER_LOG = "owner.log"
 INTERRUPTED, USAGE = 130, 2
 
 
+# What to do where an error does not say it itself: every refusal ends with something to type.
+FIXES = {
+    "schema_invalid": "correct the file that is named, then: siloquent check",
+    "unknown_name": "siloquent tables, then siloquent show TABLE",
+    "request_invalid": "siloquent show TABLE says what can be asked about",
+    "syntax": 'begin from this: siloquent explain "SELECT COUNT(*) FROM TABLE ERROR 100"',
+    "accuracy_unreachable": "ask with a larger ERROR",
+    "budget_exceeded": "siloquent ledger show, then ask with a larger ERROR",
+    "ledger": "siloquent doctor",
+    "ledger_rolled_back": "put the newest ledger.sqlite back, then: siloquent ledger verify",
+    "chain_broken": "stop asking, keep all files, then: siloquent ledger verify --checkpoint FILE",
+    "release_invalid": "siloquent release list",
+    "not_allowed": "ask the table's owner",
+}
+
+
 class Interrupted(KeyboardInterrupt):
     """Control-C while something may have been charged; ``spent`` says what was."""
 
@@ -69,7 +85,7 @@ def problem_of(error: BaseException) -> Problem:
             error.title,
             error.detail,
             error.exit_status,
-            error.fix,
+            error.fix or FIXES.get(error.code, ""),
             error.spent,
             error.http_status,
             notes=notes,

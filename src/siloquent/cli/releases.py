@@ -88,7 +88,7 @@ def release_document(manifest: Manifest) -> dict[str, Any]:
         "request": dict(manifest.request),
         "accuracy": dict(manifest.accuracy),
         "guarantee": dict(manifest.guarantee),
-        "receipt": dict(manifest.receipt),
+        "receipt": {key: manifest.receipt.get(key) for key in ("ledger", "seq", "hash")},
         "files": [
             {"name": file.name, "sha256": file.sha256, "rows": file.rows, "columns": list(file.columns)}
             for file in manifest.files

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from siloquent.cli.plain import clean
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
 
 Side = Literal["left", "right"]
 LEFT: Side = "left"
@@ -69,10 +72,7 @@ class Screen:
 
     def show(self, what: RenderableType, *, soft_wrap: bool = False) -> None:
         """Anything rich can draw, on standard output."""
-        console = self.console(sys.stdout)
-        with console.capture() as captured:
-            console.print(what, soft_wrap=soft_wrap)
-        _write(captured.get().encode(_encoding(sys.stdout), "replace"))
+        _write(_drawn(sys.stdout, what, soft_wrap=soft_wrap).encode(_encoding(sys.stdout), "replace"))
 
     def note(self, text: str, *, style: str = "") -> None:
         """Words beside the result, on standard error; none with --quiet."""
@@ -83,19 +83,14 @@ class Screen:
         """Words that are said also with --quiet, on standard error."""
         from rich.text import Text
 
-        self.console(sys.stderr).print(Text(text, style=style), soft_wrap=True)
-
-    def console(self, stream: TextIO) -> Console:
-        """Rich's view of ``stream``; a pipe is 100 columns wide unless COLUMNS says otherwise."""
-        from rich.console import Console
-
-        width = None if stream.isatty() or "COLUMNS" in os.environ else 100
-        return Console(file=stream, highlight=False, width=width)
+        with suppress(OSError):  # nobody reads what we say beside the result: that is no reason to stop
+            sys.stderr.write(_drawn(sys.stderr, Text(text, style=style), soft_wrap=True))
+            sys.stderr.flush()
 
     @property
     def draws(self) -> bool:
         """Whether pictures are worth their place: a terminal of 80 columns or more."""
-        return not self.as_json and sys.stdout.isatty() and self.console(sys.stdout).width >= 80
+        return not self.as_json and sys.stdout.isatty() and get_terminal_size().columns >= 80
 
     @property
     def ascii_only(self) -> bool:
@@ -120,6 +115,16 @@ class Screen:
         return str(typer.prompt(question, err=True))
 
 
+def _drawn(stream: TextIO, what: RenderableType, *, soft_wrap: bool) -> str:
+    """What rich would write to ``stream``, as text; a pipe is 100 columns wide unless COLUMNS says otherwise."""
+    from rich.console import Console
+
+    width = None if "COLUMNS" in os.environ else get_terminal_size().columns if stream.isatty() else 100
+    paper = io.StringIO()
+    Console(file=paper, force_terminal=stream.isatty(), highlight=False, width=width).print(what, soft_wrap=soft_wrap)
+    return paper.getvalue()
+
+
 def _encoding(stream: TextIO) -> str:
     return stream.encoding or "utf-8"
 
@@ -141,7 +146,4 @@ def _write(data: bytes) -> None:
     except OSError as failed:
         if failed.errno == errno.EPIPE:
             raise
-        raise RequestError(
-            f"Standard output cannot be written: {failed.strerror}.",
-            fix="make room, then ask again with the same --key: it costs nothing",
-        ) from None
+        raise RequestError(f"Standard output cannot be written: {failed.strerror}.", fix="make room there") from None

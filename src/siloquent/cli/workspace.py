@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from siloquent.cli.amounts import account_document, exact, short
+from siloquent.cli.amounts import account_document, exact, four_digits, short
 from siloquent.cli.commands import Options, command
-from siloquent.cli.plain import clean, label, share
+from siloquent.cli.plain import clean, label, printable, share
 from siloquent.cli.screen import LEFT, RIGHT
 from siloquent.errors import SiloquentError
 
@@ -62,24 +62,33 @@ def tables(options: Options) -> None:
     options.screen.table(
         [("table", LEFT), ("source", LEFT), ("attributes", RIGHT), ("unit", LEFT), ("left", LEFT)],
         [
-            (clean(one["name"]), clean(one["source"]), str(one["attributes"]), clean(one["unit"]), one["left"])
+            (
+                clean(one["name"]),
+                clean(one["source"]),
+                str(one["attributes"]),
+                clean(one["unit"]),
+                f"{one['symbol']} {four_digits(Fraction(one['left']), 'down')}" if one["left"] else "?",
+            )
             for one in listed
         ],
     )
     for one in listed:
         if one["problem"]:
-            options.screen.warn(f"{clean(one['name'])}: {clean(one['problem'])}")
+            options.screen.warn(f"{clean(one['name'])}: {printable(one['problem'])}")
     if not listed:
         options.screen.note("No table is declared. Next: write schemas/NAME.toml, or siloquent draft FILE --public")
 
 
 def _listed(session: Session, name: str) -> dict[str, Any]:
-    """One line of the list; a table whose file is wrong is listed with what is wrong."""
-    row: dict[str, Any] = {"name": name, "source": "", "attributes": 0, "unit": "", "left": "", "problem": ""}
+    """One line of the list; a table whose file or account is wrong is listed with what is wrong."""
+    row: dict[str, Any] = {"name": name, "source": "", "attributes": 0, "unit": ""}
+    row |= {"account": None, "symbol": None, "left": None, "problem": ""}
     try:
         schema = session.schema(name)
         row |= {"source": schema.source, "attributes": len(schema.domain.names), "unit": schema.unit.words}
-        row["left"] = short(session.account(name), session.left(name).amount, "down")
+        account = account_document(session.account(name))
+        row |= {"account": account["name"], "symbol": account["symbol"]}
+        row["left"] = exact(session.account(name), session.left(name).amount)
     except SiloquentError as wrong:
         row["problem"] = str(wrong)
     return row
