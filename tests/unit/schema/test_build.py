@@ -1,0 +1,257 @@
+"""Table files: what they declare, and every refusal with the line that mends it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+
+from siloquent.errors import SchemaError, SiloquentError, UnknownName
+from siloquent.schema import (
+    Budget,
+    DenialConstraint,
+    ForeignKey,
+    FunctionalDependency,
+    Key,
+    Unit,
+)
+from siloquent.schema.build import parse_schema
+from siloquent.schema.toml import json_schema
+from unit.schema.declared import AGE, schema, table_file
+
+WHOLE = """
+format = 1                                                   # comments do not count
+attribute = [
+  { name = "patient", type = "id" },
+  { name = "age", type = "integer", lo = 0, hi = 120, outside = "clamp", null = "drop", bins = { width = 50 } },
+  { name = "weight", type = "real", lo = 0, hi = 300, grid = 0.1, outside = "drop", null = "drop", bins = { edges = [0, 50, 80.5, 300] } },
+  { name = "ward", type = "category", values = ["A", "B", "C"], other = "cell", null = "cell" },
+  { name = "smoker", type = "boolean", null = { value = false } },
+  { name = "day", type = "date", lo = 2024-01-01, hi = 2024-12-31, grid = "day", outside = "drop", null = "drop" },
+  { name = "at", type = "datetime", lo = 2024-01-01T00:00:00, hi = 2024-01-02, grid = "hour", outside = "clamp", null = "drop" },
+  { name = "note", type = "text", max_bytes = 4000 },
+]
+derived = [{ name = "size", from = ["note"], function = "length", type = "integer", lo = 0, hi = 4000, outside = "clamp", null = "drop" }]
+constraint = [
+  { kind = "fd", lhs = ["ward"], rhs = "smoker", hard = false, weight = 2.5, when = "age >= 18" },
+  { kind = "denial", not = "t1.age > t2.age and t1.weight < t2.weight", hard = true },
+  { kind = "key", columns = ["patient", "day"] },
+  { kind = "foreign_key", columns = ["ward"], references = "wards(ward)" },
+]
+[table]
+name = "visits"
+source = "parquet:data/visits.parquet"
+adjacency = "replace-one"
+version = 3
+size_hint = 120000
+unit = { kind = "user", column = "patient", max_rows = 8 }
+[budget]
+accountant = "zcdp"
+epsilon = "1"
+delta = "1e-6"
+epoch = 2
+analysts = { bo = "0.5", ana = "0.25" }
+"""  # noqa: E501
+
+
+def test_everything_that_is_written_is_declared() -> None:
+    visits = parse_schema(WHOLE)
+    domain = visits.domain
+    assert domain.names == ("patient", "age", "weight", "ward", "smoker", "day", "at", "note", "size")
+    assert domain["age"].edges == (Decimal(0), Decimal(50), Decimal(100), Decimal(120))
+    assert domain["weight"].edges == (Decimal(0), Decimal(50), Decimal("80.5"), Decimal(300))
+    assert (domain["weight"].grid, domain["weight"].size) == (Decimal("0.1"), 3_001)
+    assert (domain["ward"].other, domain["ward"].null, domain["ward"].size) == ("cell", "cell", 5)
+    assert (domain["smoker"].null, domain["smoker"].null_value, domain["smoker"].null_index) == ("value", False, 0)
+    assert (domain["day"].lo, domain["day"].size) == (datetime(2024, 1, 1), 366)
+    assert domain["at"].size == 25
+    assert (domain["size"].function, domain["size"].argument) == ("length", "note")
+    assert domain["note"].max_bytes == 4_000
+    assert [type(c) for c in visits.constraints] == [FunctionalDependency, DenialConstraint, Key, ForeignKey]
+    fd = visits.constraints[0]
+    assert isinstance(fd, FunctionalDependency)
+    assert (fd.hard, fd.weight, [str(c) for c in fd.when]) == (False, Fraction(5, 2), ["t1.age >= 18"])
+    assert visits.unit == Unit("user", "patient", 8)
+    assert visits.unit.code == "user:patient:8"
+    assert visits.budget == Budget(
+        "zcdp", Fraction(1), None, Fraction(1, 10**6), epoch=2, shares=(("ana", Fraction(1, 4)), ("bo", Fraction(1, 2)))
+    )
+    assert (visits.account, visits.replace_one, visits.version, visits.size_hint) == ("visits@2", True, 3, 120_000)
+
+
+DROP = 'outside = "drop", null = "drop"'
+DAY = f'name = "d", type = "date", lo = 2024-01-01, hi = 2024-01-02, {DROP}'
+FOUR = f'name = "a", type = "integer", lo = 0, hi = 4, {DROP}'
+LENGTH = 'function = "length", type = "integer", lo = 0, hi = 1, outside = "clamp", null = "drop"'
+
+
+def attribute(text: str) -> str:
+    return table_file(f"{{ {text} }}")
+
+
+def table(unit: str, *, name: str = "v", more: str = "") -> str:
+    return table_file(table=f'name = "{name}"\n{more}\nadjacency = "add-remove"\nunit = {{ {unit} }}')
+
+
+def derived(text: str) -> str:
+    return table_file(more=f"derived = [{{ {text}, {LENGTH} }}]")
+
+
+def constraint(text: str) -> str:
+    return table_file(more=f"constraint = [{{ {text} }}]")
+
+
+REFUSED = {
+    "not TOML": ("format = = 1", "This is not TOML", ""),
+    "another format": (table_file().replace("format = 1", "format = 2"), "'format'", ""),
+    "an unknown key": (attribute('name = "age", typ = "integer"'), "Did you mean 'type'", ""),
+    "an unknown key of the table": (table('kind = "row"', more="sise_hint = 5"), "Did you mean 'size_hint'", ""),
+    "a missing table": ("format = 1\nattribute = []\n[budget]\naccountant = 'pure'", "Missing 'table'", ""),
+    "a missing unit": (table_file(table='name = "v"\nadjacency = "add-remove"'), "Missing 'unit'", ""),
+    "no bounds": (attribute(f'name = "age", type = "integer", {DROP}'), "has no bounds", "add lo = .., hi = .."),
+    "no grid": (attribute(f'name = "w", type = "real", lo = 0, hi = 1, {DROP}'), "has no grid", "add grid = .."),
+    "no word on what lies outside": (
+        attribute('name = "age", type = "integer", lo = 0, hi = 1, null = "drop"'),
+        "outside its bounds",
+        'outside = "clamp" or "drop"',
+    ),
+    "no word on NULL": (
+        attribute('name = "age", type = "integer", lo = 0, hi = 1, outside = "drop"'),
+        "what becomes of NULL",
+        'null = "drop", "cell" or { value = .. }',
+    ),
+    "no values": (
+        attribute('name = "w", type = "category", null = "drop"'),
+        "has no values",
+        'add values = ["..", ".."]',
+    ),
+    "a key of another type": (attribute('name = "p", type = "id", lo = 0'), "'lo' does not belong to type 'id'", ""),
+    "dates as bounds of a number": (
+        attribute(f'name = "a", type = "integer", lo = 2024-01-01, hi = 2, {DROP}'),
+        "bounds of a integer are numbers",
+        "",
+    ),
+    "numbers as bounds of a date": (
+        attribute(f'name = "d", type = "date", lo = 1, hi = 2, {DROP}'),
+        "dates, such as",
+        "",
+    ),
+    "hours of a date": (attribute(f'{DAY}, grid = "hour"'), "a date has no hours", 'grid = "day"'),
+    "a number as grid of a date": (attribute(f"{DAY}, grid = 5"), "is a word", 'grid = "day"'),
+    "an infinite bound": (
+        attribute(f'name = "w", type = "real", lo = -inf, hi = 1, grid = 1, {DROP}'),
+        "out of range",
+        "",
+    ),
+    "bins of both kinds": (attribute(f"{FOUR}, bins = {{ width = 2, edges = [0, 4] }}"), "either a width or edges", ""),
+    "bins without width": (attribute(f"{FOUR}, bins = {{ width = 0 }}"), "a width above 0", ""),
+    "an attribute twice": (table_file(f"{AGE}, {AGE.replace('age', 'AGE')}"), "declared twice", ""),
+    "a function of another type": (derived('name = "l", from = ["age"]'), "takes a text or category", ""),
+    "a function of what is not declared": (derived('name = "l", from = ["agee"]'), "Did you mean 'age'", ""),
+    "a constraint on what is not declared": (constraint('kind = "key", columns = ["agee"]'), "Did you mean 'age'", ""),
+    "a unit that is not declared": (table('kind = "user", column = "patient"'), "No attribute named 'patient'", ""),
+    "a user unit without a column": (table('kind = "user"'), "needs the column", "unit = { column ="),
+    "a user unit of no rows": (table('kind = "user", column = "age", max_rows = 0'), "max_rows", ""),
+    "a row unit of two rows": (table('kind = "row", max_rows = 2'), "max_rows is 1 for row units", ""),
+    "a source of no kind": (table('kind = "row"', more='source = "excel:x"'), "begins with one of csv:, parquet:", ""),
+    "a table's name": (table('kind = "row"', name="my table"), "letters, digits and _", ""),
+    "no budget": (table_file(budget='accountant = "pure"'), "one of epsilon or rho", 'epsilon = "1"'),
+    "a budget of nothing": (table_file(budget='accountant = "pure"\nepsilon = "0"'), "above 0", 'epsilon = "1"'),
+    "an infinite budget": (table_file(budget='accountant = "pure"\nepsilon = "inf"'), "not a finite number", ""),
+    "a budget as a float": (table_file(budget='accountant = "pure"\nepsilon = 0.1'), "epsilon", ""),
+    "a pure budget with delta": (
+        table_file(budget='accountant = "pure"\nepsilon = "1"\ndelta = "1e-6"'),
+        "epsilon alone",
+        'accountant = "zcdp"',
+    ),
+    "a zcdp budget without delta": (
+        table_file(budget='accountant = "zcdp"\nepsilon = "1"'),
+        "reports epsilon at a delta",
+        'delta = "1e-6"',
+    ),
+    "a share above the whole": (
+        table_file(budget='accountant = "pure"\nepsilon = "1"\nanalysts = { ana = "1.5" }'),
+        "above 0 and at most 1",
+        'analysts = { ana = "0.5" }',
+    ),
+    "a constraint without its parts": (constraint('kind = "fd", lhs = ["age"]'), "needs 'rhs'", ""),
+    "a constraint with foreign parts": (
+        constraint('kind = "key", columns = ["age"], rhs = "age"'),
+        "does not have 'rhs'",
+        "",
+    ),
+    "a hard constraint with a weight": (
+        constraint('kind = "denial", not = "age < 0", weight = 1'),
+        "has no weight",
+        "hard = false",
+    ),
+    "a reference that is none": (
+        constraint('kind = "foreign_key", columns = ["age"], references = "ages"'),
+        "TABLE(COLUMN, ..)",
+        'references = "wards(ward)"',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_wrong_file_is_refused_with_what_is_wrong_and_how_to_mend_it(case: str) -> None:
+    text, what, fix = REFUSED[case]
+    with pytest.raises(SchemaError) as caught:
+        parse_schema(text)
+    assert what in str(caught.value)
+    assert fix in caught.value.fix
+    assert caught.value.spent == "nothing"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\0",
+        "[" * 5_000,
+        "a = 1e99999999",
+        "format = 1\n" * 2,
+        "x" * (5 * 2**20),
+        "a = " + "[" * 2_000 + "]" * 2_000,
+    ],
+)
+def test_hostile_text_is_a_schema_error(text: str) -> None:
+    with pytest.raises(SchemaError):
+        parse_schema(text)
+
+
+def test_problems_name_the_attribute_they_are_in() -> None:
+    with pytest.raises(SchemaError, match="in \\[attribute 'age'\\]"):
+        parse_schema(
+            attribute('name = "age", type = "integer", lo = 0, hi = 1, hihi = 2, outside = "drop", null = "drop"')
+        )
+
+
+def test_derived_attributes_cannot_be_the_unit() -> None:
+    more = (
+        'derived = [{ name = "l", from = ["w"], function = "length", type = "integer", lo = 0, hi = 9, '
+        'outside = "clamp", null = "drop" }]'
+    )
+    ward = '{ name = "w", type = "category", values = ["A"], null = "drop" }'
+    with pytest.raises(SchemaError, match="must be in the source"):
+        schema(ward, more=more, table='name = "v"\nadjacency = "add-remove"\nunit = { kind = "user", column = "l" }')
+
+
+def test_names_are_found_exactly_or_else_ignoring_case() -> None:
+    domain = schema().domain
+    assert domain["AGE"] is domain["age"]
+    with pytest.raises(UnknownName, match="Did you mean 'age'"):
+        domain["agee"]
+
+
+def test_the_json_schema_knows_every_key_of_a_file() -> None:
+    text = str(json_schema())
+    for key in ("attribute", "outside", "max_rows", "epoch", "references", "not", "from", "bins", "size_hint"):
+        assert f"'{key}'" in text
+
+
+def test_every_refusal_is_one_of_ours() -> None:
+    assert issubclass(SchemaError, SiloquentError)
+    assert (SchemaError.exit_status, SchemaError.http_status, SchemaError.code) == (2, 422, "schema_invalid")
