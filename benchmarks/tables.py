@@ -56,9 +56,7 @@ def random_attribute(rng: Generator, name: str) -> Attribute:
         fields["outside"] = str(rng.choice(["clamp", "drop"]))
     fields["null"] = str(rng.choice(["drop", "cell", "value"]))
     if fields["null"] == "value":
-        fields["null_value"] = {"category": lambda: fields["values"][0], "boolean": lambda: False}.get(
-            kind, lambda: fields["lo"]
-        )()
+        fields["null_value"] = fields["lo"] if "lo" in fields else fields.get("values", [False])[0]
     return Attribute(name, kind, **fields)  # type: ignore[arg-type]
 
 
@@ -125,7 +123,7 @@ def _edges(rng: Generator, attribute: Attribute, rows: int) -> list[float]:
     found = lo + (rng.integers(-3, attribute.steps + 3, rows) + rng.choice([0, 0.5, 0.25, 0.999], rows)) * grid
     beside = np.where(rng.random(rows) < 0.3, np.nextafter(found, rng.choice([-np.inf, np.inf], rows)), found)
     far = rng.choice([np.inf, -np.inf, np.nan, 1e308, -1e308, 5e-324, -0.0, 2.0**63, 2.0**53 + 2], rows)
-    return np.where(rng.random(rows) < 0.1, far, beside).tolist()
+    return [float(x) for x in np.where(rng.random(rows) < 0.1, far, beside)]
 
 
 def _doubles(rng: Generator, attribute: Attribute, rows: int) -> pa.Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar
@@ -43,7 +44,7 @@ class Limits:
     value_bytes: int = 2**16
     memory_bytes: int = 2**32
     kept_bytes: int = 2**31
-    threads: int = 4
+    threads: int = min(4, os.cpu_count() or 1)
 
 
 class Engine(Protocol):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     LinesLeftOut = Callable[[duckdb.DuckDBPyConnection], int]
 
 BATCH_ROWS = 100_000
+MOST_STATEMENTS = 256
 
 
 class DuckDBEngine:
@@ -51,6 +52,7 @@ class DuckDBEngine:
 
         self._limits, self._fill, self._unchanged = limits or Limits(), fill, unchanged
         self._lock = threading.RLock()
+        self._statements: dict[str, duckdb.Statement] = {}
         self._connection = duckdb.connect(":memory:", config=_settings(self._limits))
         try:
             self._lines_left_out = attach(self._connection)
@@ -101,7 +103,7 @@ class DuckDBEngine:
         with self._lock:
             self._require_rows()
             # All columns are whole numbers, and as numpy arrays they come in half the time that Arrow takes.
-            return pa.table(self._connection.execute(_sql(query)).fetchnumpy())
+            return pa.table(self._connection.execute(self._statement(query)).fetchnumpy())
 
     @quiet
     def map_merge(self, kernel: Kernel, merge: Merge, query: exp.Query) -> NDArray[Any]:
@@ -131,6 +133,16 @@ class DuckDBEngine:
         """Let go of the rows in memory and of the files."""
         with self._lock:
             self._connection.close()
+
+    def _statement(self, query: exp.Query) -> duckdb.Statement:
+        """``query`` as DuckDB parsed it: for a small table, writing and parsing take as long as running it."""
+        text = query.meta.get("duckdb") or _sql(query)
+        query.meta["duckdb"] = text
+        if text not in self._statements:
+            if len(self._statements) >= MOST_STATEMENTS:
+                self._statements.clear()
+            self._statements[text] = self._connection.extract_statements(text)[0]
+        return self._statements[text]
 
     def _reader(self, query: exp.Query) -> pa.RecordBatchReader:
         self._require_rows()
@@ -171,7 +183,4 @@ def _shut(connection: duckdb.DuckDBPyConnection, files: Sequence[str]) -> None:
 
 
 def _sql(query: exp.Query) -> str:
-    """The text of ``query``, written once: for a small table that takes as long as running it."""
-    text: str = query.meta.setdefault("duckdb", "") or query.sql("duckdb")
-    query.meta["duckdb"] = text
-    return text
+    return query.sql("duckdb")

@@ -20,6 +20,11 @@ class SourceFile:
     path: str
     mark: tuple[int, int, int, int]
 
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return self.mark[2]
+
     def unchanged(self) -> bool:
         """Whether the file is still the same one, of the same size and time of writing."""
         try:

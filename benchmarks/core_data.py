@@ -1,0 +1,117 @@
+"""Latency of a warm grouped scan, and how often SQL and Python put a value into different places."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+
+from benchmarks.row import Options, Row
+from benchmarks.tables import random_attribute, random_column
+from siloquent.data import PrivateTable, open_table
+from siloquent.data.bounding import bounded_rows
+from siloquent.data.engines.duckdb import DuckDBEngine
+from siloquent.data.layout import lay_out
+from siloquent.data.sources.frames import attach_arrow
+from siloquent.ledger import MemoryLedger, Permit, Stored
+from siloquent.privacy import Cost, DiscreteLaplace
+from siloquent.schema import Attribute, Block, Budget, Domain, TableSchema
+
+ROUNDS = 201
+
+
+def rows(options: Options) -> Iterator[Row]:
+    """The rows of this module."""
+    if options.wants("data-scan-education"):
+        yield scan(options.data / "explore-adult" / "adult.csv.gz")
+    if options.wants("data-index-disagreements"):
+        yield disagreements(2_000 if options.quick else 100_000)
+
+
+def scan(path: Path) -> Row:
+    """Sixteen education groups of Adult, by a private table and by DuckDB alone."""
+    with gzip.open(path) as opened:
+        adult = csv.read_csv(opened)
+    groups = sorted(set(adult.column("education").to_pylist()))
+    education = Attribute("education", "category", values=tuple(groups))
+    schema = TableSchema("adult", Domain((education,)), Budget("pure", Fraction(1)))
+    table, permit = _opened(schema, adult)
+    block = Block(("education",), (np.append(np.arange(len(groups)), -1),))
+
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.register("arrow", adult)
+    connection.execute("CREATE TABLE adult AS SELECT * FROM arrow")
+    query = "SELECT education, COUNT(*) FROM adult GROUP BY education"
+    ours, peer = _in_turns(lambda: table.counts([block], permit), lambda: connection.execute(query).fetchall())
+    return Row(
+        "data-scan-education",
+        ours=ours,
+        peer=peer,
+        goal=1.0,
+        unit="CPU ms",
+        how=f"median of {ROUNDS} warm scans, {adult.num_rows:,} rows, {len(groups)} groups; "
+        "peer: GROUP BY on the text in DuckDB, with its default threads",
+    )
+
+
+def _opened(schema: TableSchema, frame: pa.Table) -> tuple[PrivateTable, Permit]:
+    ledger = MemoryLedger()
+    ledger.open_account(schema.account, limit=Cost(10**9), accountant="pure", unit="row", adjacency="add-remove")
+    permit = ledger.reserve(schema.account, DiscreteLaplace(scale=Fraction(10), l1=1), key=None, digest="0" * 64)
+    assert not isinstance(permit, Stored)
+    return open_table(schema, None, ledger, salt="00", frame=frame), permit
+
+
+def _in_turns(*calls: Callable[[], object]) -> list[float]:
+    """Median CPU milliseconds of each call, all taking turns in this process."""
+    spent: list[list[float]] = [[] for _ in calls]
+    for _ in range(ROUNDS + 10):
+        for times, call in zip(spent, calls, strict=True):
+            begin = time.process_time()
+            call()
+            times.append((time.process_time() - begin) * 1_000)
+    return [median(times[10:]) for times in spent]
+
+
+def disagreements(tables: int) -> Row:
+    """Values of random tables whose place by DuckDB is not the one by ``Attribute.index``."""
+    wrong = values = 0
+    for seed in range(tables):
+        rng = np.random.default_rng(seed)
+        declared = [random_attribute(rng, f"a{i}") for i in range(4)]
+        columns = {a.name: random_column(rng, a, 20) for a in declared}
+        found = _places(declared, pa.table({"row": pa.array(range(20)), **columns}))
+        for attribute, places in zip(declared, found, strict=True):
+            expected = [attribute.index(value) for value in columns[attribute.name].to_pylist()]
+            wrong += sum(a != b for a, b in zip(places, expected, strict=True))
+            values += len(expected)
+    return Row(
+        "data-index-disagreements",
+        ours=wrong,
+        goal=0,
+        unit="values",
+        how=f"{values:,} values of {tables:,} random tables (seeds 0..), 4 attributes of any kind each; "
+        "DuckDB against Attribute.index",
+    )
+
+
+def _places(declared: list[Attribute], table: pa.Table) -> list[list[int]]:
+    schema = TableSchema("t", Domain((Attribute("row", "id"), *declared)), Budget("pure", Fraction(1)))
+    engine = DuckDBEngine(lambda connection: attach_arrow(connection, table))
+    layout = lay_out(schema, engine.schema())
+    for column in layout:
+        if column.lookup:
+            engine.look_up(column.lookup, column.attribute.values)
+    query = bounded_rows(layout, schema.unit, salt="", wanted=layout)
+    found = pa.Table.from_batches(list(engine.batches(query))).sort_by("r0")
+    engine.close()
+    return [found.column(column.place_name).to_pylist() for column in layout[1:]]
