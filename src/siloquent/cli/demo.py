@@ -58,7 +58,7 @@ _NEXT = """\
   cd {folder}
   siloquent tables
   siloquent --analyst ana explain "SELECT outcome, COUNT(*) FROM visits WHERE age > 75 GROUP BY outcome ERROR 150"
-  siloquent --analyst ana ask "SELECT ward, SUM(cost_eur) FROM visits GROUP BY ward ERROR 2000000"
+  siloquent --analyst ana ask "SELECT insurer, COUNT(*) FROM visits GROUP BY insurer ERROR 250"
   siloquent release list
   siloquent ledger checkpoint -o ../checkpoint.json
 

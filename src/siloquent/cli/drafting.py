@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_ROWS, MOST_BYTES = 200_000, 2**28
+MOST_GRID_STEPS = 10**11  # a table may have 2^40
 MOST_VALUES, MOST_DECIMALS, MOST_TEXT_BYTES = 100, 4, 4000
 
 
@@ -86,6 +88,10 @@ def _first(batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 def _entry(name: str, column: pa.ChunkedArray) -> str:
     """The line that declares one column."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us"), safe=False)  # finer ones become another library's class
     values = [value for value in column.to_pylist() if value is not None and value == value]  # NaN differs from itself
     null = '"cell"' if column.null_count else '"drop"'
     return f"{{ name = {_text(name)}, {_kind(name, values, null)} }},"
@@ -112,16 +118,27 @@ def _kind(name: str, values: list[Any], null: str) -> str:
 def _integer(name: str, values: list[int], null: str) -> str:
     if len(set(values)) == len(values) and _looks_like_id(name):
         return 'type = "id"'
-    lo, hi = _round_outwards(min(values), -1), _round_outwards(max(values), 1)
+    lo, hi, grid = _range(min(values), max(values), decimals=0)
+    if grid > 1:
+        return f'type = "real", lo = {lo}, hi = {hi}, grid = {grid}, outside = "clamp", null = {null}'
     return f'type = "integer", lo = {lo}, hi = {hi}, outside = "clamp", null = {null}'
 
 
 def _real(values: list[Any], null: str) -> str:
     finite = [value for value in values if math.isfinite(value)] or [0]
     decimals = min(MOST_DECIMALS, max(_decimals(value) for value in finite[:1000]))
-    lo, hi = _round_outwards(math.floor(min(finite)), -1), _round_outwards(math.ceil(max(finite)), 1)
-    grid = format(Decimal(1).scaleb(-decimals), "f")
-    return f'type = "real", lo = {lo}, hi = {hi}, grid = {grid}, outside = "clamp", null = {null}'
+    lo, hi, grid = _range(math.floor(min(finite)), math.ceil(max(finite)), decimals=decimals)
+    return f'type = "real", lo = {lo}, hi = {hi}, grid = {grid:f}, outside = "clamp", null = {null}'
+
+
+def _range(lowest: int, highest: int, *, decimals: int) -> tuple[int, int, Decimal]:
+    """Round bounds around what was seen, and the finest grid of that many decimals or fewer that a table may have."""
+    lo, hi = _round_outwards(lowest, -1), _round_outwards(highest, 1)
+    grid = Decimal(1).scaleb(-decimals)
+    while max(hi - lo, abs(lo), abs(hi)) > MOST_GRID_STEPS * grid:
+        grid *= 10
+    step = max(1, int(grid))
+    return math.floor(Fraction(lo, step)) * step, math.ceil(Fraction(hi, step)) * step, grid
 
 
 def _words(name: str, values: list[str], null: str) -> str:
@@ -146,7 +163,7 @@ def _decimals(value: Any) -> int:
 def _round_outwards(value: int, sign: int) -> int:
     """``value`` moved away from what was seen to a round number of two digits: exact extremes are somebody's."""
     step: int = 10 ** max(0, len(str(abs(value))) - 2)
-    return (math.ceil(value / step) if sign > 0 else math.floor(value / step)) * step
+    return (math.ceil(Fraction(value, step)) if sign > 0 else math.floor(Fraction(value, step))) * step
 
 
 def _text(value: str) -> str:

@@ -158,6 +158,11 @@ class OwnerLog(logging.FileHandler):
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         return io.TextIOWrapper(os.fdopen(os.open(self.baseFilename, flags, 0o600), "ab"), encoding="utf-8")
 
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write ``record``, if that can be done."""
+        with suppress(OSError):
+            super().emit(record)
+
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
         """Nothing: a full disk must not hide the report, and logging would show the record on the terminal."""
 
@@ -167,5 +172,5 @@ def keep_details(folder: Path | None, problem: Problem, error: BaseException) ->
     if folder is None:
         return
     details = "".join(traceback.format_exception(error))
-    with closing(OwnerLog(folder)) as log, suppress(OSError):
+    with closing(OwnerLog(folder)) as log:
         log.emit(logging.LogRecord("siloquent", logging.ERROR, "", 0, "%s\n%s", (problem.instance, details), None))

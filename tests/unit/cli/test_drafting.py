@@ -1,0 +1,116 @@
+"""Drafts are accepted as they are, and their bounds are round: exact extremes are somebody's."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from siloquent.cli.app import run
+from siloquent.cli.drafting import draft_schema, table_name
+from siloquent.errors import RequestError
+from siloquent.schema.build import parse_schema
+
+ROWS = pa.table(
+    {
+        "visit_id": ["v1", "v2", "v3", "v4"],
+        "age": [17, 42, 93, None],
+        "ward": ["A", "B", 'say "x"\\', "B"],
+        "cost": [1.25, 1999.5, 3.0, 4.0],
+        "smoker": [True, False, True, True],
+        "again": [0, 1, 1, 0],
+        "day": [date(2024, 1, 31), date(2024, 3, 1), date(2024, 2, 2), None],
+        "at": [datetime(2024, 1, 31, 10, 5, 7)] * 4,
+        "empty": pa.array([None] * 4, pa.string()),
+    }
+)
+
+
+def drafted(tmp_path: Path, rows: pa.Table, form: str = "parquet") -> str:
+    file = tmp_path / f"rows.{form}"
+    if form == "csv":
+        pyarrow.csv.write_csv(rows, file)
+    else:
+        pyarrow.parquet.write_table(rows, file)
+    return draft_schema(file, name="visits", source=f"{form}:{file}")
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_a_draft_is_accepted_as_it_is(tmp_path: Path, form: str) -> None:
+    schema = parse_schema(drafted(tmp_path, ROWS, form))
+    assert [attribute.kind for attribute in schema.domain] == [
+        *("id", "integer", "category", "real", "boolean", "boolean", "date", "datetime", "text")
+    ]
+    ward = schema.domain["ward"]
+    assert ward.values == ("A", "B", 'say "x"\\')
+    assert schema.domain["age"].null == "cell"
+
+
+def test_bounds_are_moved_outwards_to_round_numbers(tmp_path: Path) -> None:
+    schema = parse_schema(drafted(tmp_path, pa.table({"cost": [1234, 98765], "x": [-1.5, 123.25]})))
+    cost, x = schema.domain["cost"], schema.domain["x"]
+    assert (cost.lo, cost.hi) == (1200, 99000)
+    assert (x.lo, x.hi, str(x.grid)) == (-2, 130, "0.01")
+
+
+CELLS = st.one_of(
+    st.lists(st.one_of(st.none(), st.integers(-(2**40), 2**40)), min_size=1, max_size=20),
+    st.lists(st.one_of(st.none(), st.floats(-1e9, 1e9)), min_size=1, max_size=20),
+    st.lists(st.one_of(st.none(), st.text(max_size=8)), min_size=1, max_size=20),
+    st.lists(st.one_of(st.none(), st.booleans()), min_size=1, max_size=20),
+    st.lists(st.one_of(st.none(), st.dates()), min_size=1, max_size=20),
+)
+
+
+@given(values=CELLS, name=st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=20))
+def test_whatever_the_rows_the_draft_is_accepted(
+    values: list[object], name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    try:
+        rows = pa.table({name: pa.array(values)})
+    except (pa.ArrowInvalid, UnicodeEncodeError):
+        return
+    folder = tmp_path_factory.mktemp("draft")
+    assert parse_schema(drafted(folder, rows)).domain.names == (name,)
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [("Visits 2024.csv", "visits_2024"), ("2024.csv", "t_2024"), ("-.csv", "t_"), ("x" * 90, "x" * 64)],
+)
+def test_a_table_is_named_after_its_file(file: str, name: str) -> None:
+    assert table_name(Path(file)) == name
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00\x01\x02", b"PAR1PAR1", b"a,b\n1\n1,2,3\n"])
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_what_cannot_be_read_is_refused(tmp_path: Path, data: bytes, form: str) -> None:
+    file = tmp_path / f"rows.{form}"
+    file.write_bytes(data)
+    with pytest.raises(RequestError, match=r"cannot be read|no columns"):
+        draft_schema(file, name="t", source="csv:x")
+
+
+def test_nobody_drafts_from_rows_that_nobody_called_public(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    pyarrow.csv.write_csv(ROWS, tmp_path / "rows.csv")
+    assert run(["draft", str(tmp_path / "rows.csv")]) == 8
+    said = capfd.readouterr()
+    assert "that is a leak" in said.err
+    assert said.out == ""
+
+
+def test_a_draft_never_replaces_a_file(tmp_path: Path) -> None:
+    pyarrow.csv.write_csv(ROWS, tmp_path / "rows.csv")
+    output = tmp_path / "visits.toml"
+    words = ["draft", str(tmp_path / "rows.csv"), "--public", "-o", str(output), "--quiet"]
+    assert run(words) == 0
+    before = output.read_text()
+    assert parse_schema(before).name == "visits"
+    assert run(words) == 2
+    assert output.read_text() == before

@@ -1,0 +1,153 @@
+"""Each class of error ends with its exit status, its code and a fix; none shows a stack trace."""
+
+from __future__ import annotations
+
+import logging
+import stat
+from pathlib import Path
+
+import pytest
+
+from journeys.documents import faults
+from siloquent import errors
+from siloquent.cli.kinds import json_schema
+from siloquent.cli.problems import (
+    FIXES,
+    Interrupted,
+    OwnerLog,
+    keep_details,
+    pointed,
+    problem_of,
+    report,
+    usage_problem,
+)
+from siloquent.cli.screen import Screen
+
+RAISED = [
+    (errors.SiloquentError("x"), 1, "internal"),
+    (errors.SchemaError("x"), 2, "schema_invalid"),
+    (errors.UnknownName("table", "x", ["y"]), 2, "unknown_name"),
+    (errors.RequestError("x"), 2, "request_invalid"),
+    (errors.SyntaxProblem("x", position=3), 2, "syntax"),
+    (errors.AccuracyUnreachable("x"), 4, "accuracy_unreachable"),
+    (errors.MissingExtra("spark", "Spark"), 2, "missing_extra"),
+    (errors.BudgetExceeded("a", asked="2", left="1"), 3, "budget_exceeded"),
+    (errors.DataError(), 5, "data_source_failed"),
+    (errors.ProtocolError(), 6, "protocol_failed"),
+    (errors.LedgerError("x"), 7, "ledger"),
+    (errors.KeyReused("x"), 7, "key_reused"),
+    (errors.LedgerRolledBack("x"), 7, "ledger_rolled_back"),
+    (errors.ChainBroken("x", seq=1), 7, "chain_broken"),
+    (errors.ReleaseError("x"), 2, "release_invalid"),
+    (errors.NotAllowed("x"), 8, "not_allowed"),
+]
+
+
+def test_every_class_of_error_is_tried_here() -> None:
+    tree = {
+        kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.SiloquentError)
+    }
+    assert {type(error) for error, _, _ in RAISED} == tree
+
+
+@pytest.mark.parametrize(("error", "status", "code"), RAISED, ids=lambda value: value if isinstance(value, str) else "")
+def test_an_error_keeps_its_exit_status_and_code(
+    error: errors.SiloquentError, status: int, code: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    problem = problem_of(error)
+    assert report(Screen(), problem) == status
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert f"[{code}]" in told.err
+    assert "Traceback" not in told.err
+    assert list(faults(problem.to_json(), json_schema("problem"))) == []
+    assert report(Screen(as_json=True), problem) == status
+    told = capfd.readouterr()
+    assert told.err == ""
+    assert f'"code": "{code}"' in told.out
+
+
+@pytest.mark.parametrize("code", FIXES)
+def test_a_fix_of_our_own_belongs_to_a_code_that_exists(code: str) -> None:
+    assert code in {found for _, _, found in RAISED}
+
+
+def test_every_refusal_that_people_meet_has_a_fix() -> None:
+    without = {code for error, _, code in RAISED if not problem_of(error).fix}
+    assert without <= {"internal", "protocol_failed", "key_reused"}
+
+
+def test_an_unforeseen_error_shows_a_report_id_and_nothing_of_itself() -> None:
+    problem = problem_of(ZeroDivisionError("row p0001"))
+    assert problem.exit_status == 1
+    assert problem.instance.removeprefix("urn:uuid:") in problem.detail
+    assert "p0001" not in str(problem.to_json())
+
+
+def test_control_c_says_what_it_cost() -> None:
+    assert (problem_of(KeyboardInterrupt()).spent, problem_of(KeyboardInterrupt()).exit_status) == ("nothing", 130)
+    assert problem_of(Interrupted("the price is charged", "siloquent ask")).spent == "the price is charged"
+
+
+def test_notes_of_an_error_are_shown_between_reason_and_fix(capfd: pytest.CaptureFixture[str]) -> None:
+    error = errors.RequestError("why", fix="do this")
+    error.add_note("more\x1b[2J")
+    report(Screen(), problem_of(error))
+    said = capfd.readouterr().err
+    assert said.index("why") < said.index("more[2J") < said.index("do this")
+
+
+def test_quiet_does_not_silence_refusals(capfd: pytest.CaptureFixture[str]) -> None:
+    report(Screen(quiet=True), usage_problem("x", "siloquent --help"))
+    assert "Fix: siloquent --help" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "shown"),
+    [
+        ("SELECT wrad", 7, ["SELECT wrad", "       ^"]),
+        ("a\nSELECT wrad", 9, ["SELECT wrad", "       ^"]),
+        ("abc", 99, ["abc", "   ^"]),
+        ("", 0, ["", "^"]),
+    ],
+)
+def test_a_caret_points_at_the_character(text: str, position: int, shown: list[str]) -> None:
+    assert pointed(text, position) == shown
+
+
+def test_the_owners_log_is_readable_by_the_owner_alone(tmp_path: Path) -> None:
+    problem = problem_of(ValueError("secret"))
+    keep_details(tmp_path, problem, ValueError("secret"))
+    log = tmp_path / "owner.log"
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    assert problem.instance in log.read_text()
+    keep_details(tmp_path, problem, ValueError("another"))
+    assert "secret" in log.read_text()
+    assert "another" in log.read_text()
+
+
+def test_the_owners_log_follows_no_link(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("")
+    (tmp_path / "owner.log").symlink_to(elsewhere)
+    keep_details(tmp_path, problem_of(ValueError()), ValueError("secret"))
+    assert elsewhere.read_text() == ""
+
+
+def test_a_log_that_cannot_be_written_says_nothing_on_the_screen(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logger = logging.getLogger("siloquent.test")
+    handler = OwnerLog(tmp_path / "nowhere")
+    logger.addHandler(handler)
+    try:
+        logger.error("secret")
+    finally:
+        logger.removeHandler(handler)
+    assert capfd.readouterr().err == ""
+
+
+def test_without_a_workspace_no_log_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    keep_details(None, problem_of(ValueError()), ValueError())
+    assert list(tmp_path.iterdir()) == []
