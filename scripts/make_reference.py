@@ -113,7 +113,7 @@ def _parameter(parameter: Any) -> str:
     if getattr(parameter, "hidden", False) or parameter.name in ("install_completion", "show_completion"):
         return ""
     if parameter.param_type_name == "argument":
-        name = f"`{parameter.human_readable_name.upper()}`"
+        name = f"`{(parameter.metavar or parameter.name).strip('[]{}').upper()}`"
     else:
         name = ", ".join(f"`{word}`" for word in (*parameter.opts, *parameter.secondary_opts))
     words = " ".join((getattr(parameter, "help", None) or "").split()).replace("|", "\\|")

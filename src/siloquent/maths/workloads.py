@@ -41,7 +41,7 @@ def merge_columns(workload: Workload) -> tuple[Workload, NDArray[np.int64]]:
 
     >>> merged, column = merge_columns(np.array([[0, 1, 1, 0], [1, 0, 0, 0]]))
     >>> merged.tolist(), column.tolist()
-    ([[0, 1], [1, 0]], [1, ...])
+    ([[0, 1], [1, 0]], [0, 1, 1, -1])
     """
     # Cells as rows of bytes: sorting the narrowest type that holds the values is several times faster.
     cells = np.ascontiguousarray(_narrow(workload).T)
