@@ -26,6 +26,6 @@ def open_table(
     engine = open_source(schema, workspace, frame=frame)
     try:
         return PrivateTable(schema, engine, permits, salt=salt)
-    except BaseException:
+    except BaseException:  # allowed: whatever went wrong, the engine is let go and it is raised again
         engine.close()
         raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import secrets  # allowed: names of keys and ledgers, never noise
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ class MemoryLedger(Keeper):
     """Safe among threads; gone with the process."""
 
     def __init__(self, *, crash_points: CrashPoints | None = None) -> None:
-        self._id = secrets.token_hex(16)
+        self._id = secrets.token_hex(16)  # allowed: a name
         self._books = _MemoryBooks(self._id)
         self._lock = threading.RLock()
         self._crash_points = crash_points
@@ -37,7 +37,7 @@ class MemoryLedger(Keeper):
             try:
                 yield self._books
                 self._at(f"before-{point}-commit")
-            except BaseException:
+            except BaseException:  # allowed: whatever stopped it, nothing is kept
                 self._books.forget()
                 raise
             self._books.keep()

@@ -1,157 +1,133 @@
-"""Draws follow their exact laws: chi-square against the mass function, two-sample against OpenDP.
-
-False alarms: once in 10^9 a test. A sampler whose scale is 1 % off is caught.
-"""
+"""A million draws of each law against its exact mass function, and wrong samplers that the test catches."""
 
 from __future__ import annotations
 
-import math
-import os
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import chi2, chi2_contingency
+from statistical.noise import laws
 
-from siloquent.privacy.noise import add_gaussian, add_geometric, add_laplace, exponential, permute_and_flip
-from siloquent.privacy.noise.selection import selections
+from siloquent.privacy import noise
 
 pytestmark = pytest.mark.statistical
-FALSE_ALARM = 1e-9
-N = 1_000_000
-ZEROS = np.zeros(N, dtype=np.int64)
+
+DRAWS = 1_000_000
+SCALES = [Fraction(10), Fraction(1000), Fraction(7, 3), Fraction(2**40), Fraction(1, 2), Fraction(54657, 1024)]
+VARIANCES = [Fraction(1), Fraction(10**2), Fraction(10**4), Fraction(10**6), Fraction(10**8)]
+VARIANCES += [Fraction(1, 3), Fraction(7, 2), Fraction(146_000, 1024)]
 
 
-def edges(scale: float, count: int = 61) -> NDArray[np.int64]:
-    """Whole cut points that give bins of similar weight for any of the laws."""
-    return np.unique(np.round(scale * np.linspace(-6, 6, count)).astype(np.int64))
+def zeros(count: int = DRAWS) -> NDArray[np.int64]:
+    return np.zeros(count, dtype=np.int64)
 
 
-def assert_law(draws: NDArray[np.int64], cuts: NDArray[np.int64], upto: NDArray[np.float64]) -> None:
-    """``upto``: P[Y <= cut] for each cut. Bins with fewer than 20 expected draws are joined with their neighbour."""
-    observed = np.diff(np.searchsorted(np.sort(draws), cuts, side="right"), prepend=0, append=len(draws))
-    expected = np.diff(upto, prepend=0, append=1) * len(draws)
-    joined: list[list[float]] = [[0.0, 0.0]]
-    for o, e in zip(observed, expected, strict=True):
-        joined[-1][0] += o
-        joined[-1][1] += e
-        if joined[-1][1] >= 20:
-            joined.append([0.0, 0.0])
-    if joined[-1][1] < 20 and len(joined) > 1:
-        last = joined.pop()
-        joined[-1] = [joined[-1][0] + last[0], joined[-1][1] + last[1]]
-    table = np.array(joined)
-    statistic = ((table[:, 0] - table[:, 1]) ** 2 / table[:, 1]).sum()
-    limit = chi2.isf(FALSE_ALARM, len(table) - 1)
-    assert statistic <= limit, f"chi-square {statistic:.0f} above {limit:.0f} with {len(table)} bins"
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+def test_laplace_draws_follow_their_law(scale: Fraction) -> None:
+    laws.assert_law(noise.add_laplace(zeros(), scale=scale), laws.laplace(scale))
 
 
-def laplace_upto(cuts: NDArray[np.int64], scale: Fraction) -> NDArray[np.float64]:
-    p = math.exp(-float(1 / scale))
-    y = cuts.astype(float)
-    rate = float(1 / scale)
-    return np.where(y >= 0, 1 - np.exp(-rate * (y + 1)) / (1 + p), np.exp(rate * y) / (1 + p))
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+def test_geometric_draws_follow_their_law(scale: Fraction) -> None:
+    laws.assert_law(noise.add_geometric(zeros(), scale=scale), laws.geometric(scale))
 
 
-def gaussian_upto(cuts: NDArray[np.int64], variance: float) -> NDArray[np.float64]:
-    reach = math.ceil(12 * math.sqrt(variance)) + 2
-    y = np.arange(-reach, reach + 1)
-    mass = np.exp(-(y.astype(float) ** 2) / (2 * variance))
-    total = np.cumsum(mass) / mass.sum()
-    return total[np.clip(cuts + reach, 0, len(total) - 1)]
+@pytest.mark.parametrize("variance", VARIANCES, ids=str)
+def test_gaussian_draws_follow_their_law(variance: Fraction) -> None:
+    laws.assert_law(noise.add_gaussian(zeros(), variance=variance), laws.gaussian(variance))
 
 
-@pytest.mark.parametrize("scale", [Fraction(10), Fraction(1000), Fraction(7, 3), Fraction(2**40)], ids=str)
-def test_laplace_draws_follow_the_law(scale: Fraction) -> None:
-    cuts = edges(float(scale))
-    assert_law(add_laplace(ZEROS, scale=scale), cuts, laplace_upto(cuts, scale))
+@pytest.mark.parametrize("variance", [Fraction(2**50), Fraction(2**50 - 1, 1024)], ids=str)
+def test_the_widest_gaussian_is_a_normal_law_and_its_last_bits_are_uniform(variance: Fraction) -> None:
+    from scipy import stats
+
+    drawn = noise.add_gaussian(zeros(), variance=variance)
+    sigma = float(variance) ** 0.5
+    edges = np.rint(sigma * stats.norm.ppf(np.arange(1, 200) / 200)).astype(np.int64)
+    # Above sigma = 3 the chance of Y < y is the normal one of y - 1/2 to within far less than a draw in 10^9.
+    chances = np.diff(np.concatenate([[0.0], stats.norm.cdf((edges - 0.5) / sigma), [1.0]]))
+    laws.assert_chances(np.bincount(np.searchsorted(edges, drawn, side="right"), minlength=200), chances)
+    laws.assert_chances(np.bincount(drawn & 255, minlength=256), np.full(256, 1 / 256))
 
 
-@pytest.mark.parametrize("variance", [1, 10**2, 10**4, 10**6, 10**8])
-def test_gaussian_draws_follow_the_law(variance: int) -> None:
-    cuts = edges(math.sqrt(variance))
-    assert_law(add_gaussian(ZEROS, variance=variance), cuts, gaussian_upto(cuts, variance))
+def test_the_last_bits_of_a_wide_laplace_are_uniform() -> None:
+    drawn = noise.add_laplace(zeros(), scale=Fraction(2**40))
+    laws.assert_chances(np.bincount(drawn & 255, minlength=256), np.full(256, 1 / 256))
 
 
-def test_gaussian_draws_of_fractional_variance_follow_the_law() -> None:
-    cuts = edges(2)
-    assert_law(add_gaussian(ZEROS, variance=Fraction(7, 3)), cuts, gaussian_upto(cuts, 7 / 3))
+def test_neighbouring_draws_of_one_vector_are_independent() -> None:
+    drawn = noise.add_laplace(zeros(), scale=Fraction(1)).clip(-3, 3) + 3
+    p = np.exp(-1.0)
+    one = np.array([p**3, p**2 * (1 - p), p * (1 - p), (1 - p), p * (1 - p), p**2 * (1 - p), p**3]) / (1 + p)
+    laws.assert_chances(np.bincount(drawn[::2] * 7 + drawn[1::2], minlength=49), np.outer(one, one).ravel())
 
 
-def test_geometric_draws_follow_the_law() -> None:
-    cuts = np.arange(0, 60, 2)
-    draws = add_geometric(ZEROS, scale=Fraction(9))
-    assert draws.min() == 0
-    assert_law(draws, cuts, 1 - np.exp(-(cuts + 1) / 9))
+def test_words_are_uniform_in_every_byte() -> None:
+    table = noise.secure_words(200_000).view(np.uint8).reshape(-1, 8)
+    for place in range(8):
+        laws.assert_chances(np.bincount(table[:, place], minlength=256), np.full(256, 1 / 256))
 
 
-def test_a_scale_one_percent_off_is_caught() -> None:
-    cuts = edges(1000)
+@pytest.mark.slow
+def test_ten_million_draws_of_every_kind_raise_nothing() -> None:
+    for scale in (
+        Fraction(1, 1024),
+        Fraction(3),
+        Fraction(2**50),
+        Fraction(2**60 - 1, 2**50 - 1),
+        Fraction(54657, 1024),
+    ):
+        assert noise.add_laplace(zeros(2_000_000), scale=scale).size == 2_000_000
+        assert noise.add_geometric(zeros(2_000_000), scale=scale).size == 2_000_000
+    for variance in (Fraction(1, 2**20), Fraction(3), Fraction(2**50), Fraction(2**50 - 1, 2**20), Fraction(10**9)):
+        assert noise.add_gaussian(zeros(2_000_000), variance=variance).size == 2_000_000
+
+
+def wrong_laplace(kind: str) -> NDArray[np.int64]:
+    """A million draws from a sampler of scale 10 with one fault."""
+    rng = np.random.default_rng(1)  # public noise for a public fault
+    size = rng.geometric(-np.expm1(-1 / 10), DRAWS) - 1
+    negative = rng.random(DRAWS) < 0.5
+    if kind == "zero has two chances":
+        return np.where(negative, -size, size)
+    keep = ~(negative & (size == 0))
+    size, negative = size[keep], negative[keep]
+    if kind == "one sign is likelier":
+        negative &= rng.random(size.size) < 0.99
+    if kind == "no noise above 60":
+        size = size[size <= 60]
+        negative = negative[: size.size]
+    if kind == "rounded from a real number":
+        return np.rint(rng.laplace(0, 10, DRAWS)).astype(np.int64)
+    return np.where(negative, -size, size)
+
+
+def test_the_right_sampler_passes_the_test_of_the_wrong_ones() -> None:
+    laws.assert_law(wrong_laplace("no fault"), laws.laplace(Fraction(10)))
+
+
+@pytest.mark.parametrize(
+    "kind", ["zero has two chances", "one sign is likelier", "no noise above 60", "rounded from a real number"]
+)
+def test_a_wrong_laplace_sampler_is_caught(kind: str) -> None:
     with pytest.raises(AssertionError, match="chi-square"):
-        assert_law(add_laplace(ZEROS, scale=990), cuts, laplace_upto(cuts, Fraction(1000)))
-    cuts = edges(100)
+        laws.assert_law(wrong_laplace(kind), laws.laplace(Fraction(10)))
+
+
+@pytest.mark.parametrize("wrong", [Fraction(99, 10), Fraction(101, 10)], ids=str)
+def test_a_laplace_scale_one_percent_off_is_caught(wrong: Fraction) -> None:
     with pytest.raises(AssertionError, match="chi-square"):
-        assert_law(add_gaussian(ZEROS, variance=9_800), cuts, gaussian_upto(cuts, 10_000))
+        laws.assert_law(noise.add_laplace(zeros(), scale=wrong), laws.laplace(Fraction(10)))
 
 
-@pytest.mark.parametrize("scale", [0.5, 1.0, 3.0, 40.0, 1024.0])
-def test_own_and_vetted_samplers_agree(scale: float) -> None:
-    """OpenDP draws short vectors, our own sampler long ones: the same law at five scales."""
-    exact = Fraction(scale)
-    own = add_laplace(np.zeros(200_000, dtype=np.int64), scale=exact)
-    vetted = np.concatenate([add_laplace(np.zeros(10_000, dtype=np.int64), scale=exact) for _ in range(20)])
-    assert_same(own, vetted, edges(scale, 21))
-    own = add_gaussian(np.zeros(200_000, dtype=np.int64), variance=exact**2)
-    vetted = np.concatenate([add_gaussian(np.zeros(10_000, dtype=np.int64), variance=exact**2) for _ in range(20)])
-    assert_same(own, vetted, edges(scale, 21))
+@pytest.mark.parametrize("variance", VARIANCES[:5], ids=str)
+def test_a_gaussian_variance_two_percent_off_is_caught(variance: Fraction) -> None:
+    with pytest.raises(AssertionError, match="chi-square"):
+        laws.assert_law(noise.add_gaussian(zeros(), variance=variance * 51 / 50), laws.gaussian(variance))
 
 
-def assert_same(one: NDArray[np.int64], other: NDArray[np.int64], cuts: NDArray[np.int64]) -> None:
-    counts = np.array([np.bincount(np.searchsorted(cuts, part), minlength=len(cuts) + 1) for part in (one, other)])
-    counts = counts[:, counts.sum(axis=0) >= 20]
-    assert chi2_contingency(counts).pvalue > FALSE_ALARM
-
-
-UTILITIES = np.array([0, -1, -3, -3], dtype=np.int64)
-
-
-def test_permute_and_flip_chooses_with_its_exact_probabilities() -> None:
-    """Enumerated over all orders: a candidate is taken if all before it were refused."""
-    from itertools import permutations
-
-    accept = np.exp(0.7 * UTILITIES)
-    exact = np.zeros(4)
-    for order in permutations(range(4)):
-        left = 1 / 24
-        for i in order:
-            exact[i] += left * accept[i]
-            left *= 1 - accept[i]
-    drawn = np.bincount(
-        selections(UTILITIES, rate=Fraction(7, 10), rule="permute-and-flip", times=200_000), minlength=4
-    )
-    assert ((drawn - exact * 200_000) ** 2 / (exact * 200_000)).sum() <= chi2.isf(FALSE_ALARM, 3)
-    assert permute_and_flip(UTILITIES, rate=Fraction(2**40)) == 0
-
-
-def test_the_exponential_mechanism_chooses_with_its_exact_probabilities() -> None:
-    exact = np.exp(0.7 * UTILITIES)
-    exact /= exact.sum()
-    drawn = np.bincount(selections(UTILITIES, rate=Fraction(7, 10), rule="exponential", times=200_000), minlength=4)
-    assert ((drawn - exact * 200_000) ** 2 / (exact * 200_000)).sum() <= chi2.isf(FALSE_ALARM, 3)
-    assert exponential(UTILITIES, rate=Fraction(2**40)) == 0
-
-
-def test_two_children_of_a_fork_draw_different_noise() -> None:
-    add_laplace(np.zeros(20_000, dtype=np.int64), scale=1000)  # everything is loaded and warm before the fork
-    seen = []
-    for _ in range(2):
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.write(writing, add_laplace(np.zeros(64, dtype=np.int64), scale=10**9).tobytes())
-            os._exit(0)
-        os.waitpid(child, 0)
-        seen.append(os.read(reading, 512))
-    assert len(seen[0]) == len(seen[1]) == 512
-    assert seen[0] != seen[1]
+def test_a_rounded_normal_draw_is_no_discrete_gaussian() -> None:
+    rounded = np.rint(np.random.default_rng(1).normal(0, 1, DRAWS)).astype(np.int64)
+    with pytest.raises(AssertionError, match="chi-square"):
+        laws.assert_law(rounded, laws.gaussian(Fraction(1)))

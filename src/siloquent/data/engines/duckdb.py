@@ -58,7 +58,7 @@ class DuckDBEngine:
             self._lines_left_out = attach(self._connection)
             _shut(self._connection, files)
             described = self._connection.execute(f"DESCRIBE {SOURCE}").fetchall()
-        except BaseException:
+        except BaseException:  # allowed: whatever went wrong, the connection is let go and it is raised again
             self._connection.close()
             raise
         self._schema = {str(row[0]): str(row[1]) for row in described}
