@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import uuid
 from contextlib import contextmanager
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from siloquent.cli.commands import Options, command
-from siloquent.cli.problems import Interrupted, pointed
-from siloquent.errors import (
-    AccuracyUnreachable,
-    BudgetExceeded,
-    ReleaseError,
-    RequestError,
-    SiloquentError,
-    SyntaxProblem,
-    UnknownName,
-)
+from siloquent.cli.problems import Interrupted
+from siloquent.cli.questions import fixes_as_commands, parsed, question_text, without_explain
+from siloquent.errors import ReleaseError, RequestError, SiloquentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +21,6 @@ if TYPE_CHECKING:
     from siloquent.door import Session
     from siloquent.explore import Answer, Explanation, Query
 
-MOST_BYTES = 64 * 2**10
 CHARGED = "the price is charged; asking again with the same --key costs no more"
 Question = Annotated[
     str | None,
@@ -47,9 +37,9 @@ def register(app: typer.Typer) -> None:
 
 def explain(options: Options, question: Question = None, file: File = None) -> None:
     """Say what a question would cost and how it would be answered. Touches no data, costs nothing."""
-    text = _text(question, file)
+    text = question_text(question, file)
     with options.session() as session:
-        _explain(options, session, _parsed(text), text)
+        _explain(options, session, parsed(text), text)
 
 
 def ask(
@@ -71,9 +61,9 @@ def ask(
     """Answer a question within the error that it names, or for the budget that it names."""
     from siloquent.cli.answers import answer_document, show_answer
 
-    text = _text(question, file)
+    text = question_text(question, file)
     with options.session() as session:
-        query = _parsed(text)
+        query = parsed(text)
         if dry or query.explain:
             _explain(options, session, query, text)
             return None
@@ -82,62 +72,16 @@ def ask(
             options.screen.note("Nothing was asked, nothing was spent.")
             return 2
         key = f"cli-{uuid.uuid4().hex[:12]}" if key is None else key
-        answer = _asked(options, session, query, text, key=key, max_cost=max_cost)
         again = options.shell("ask", text, "--key", key, "--yes")
-        if save:
-            _save(options, session, answer, again)
-        try:
+        with _telling_what_was_spent(session, key, again), fixes_as_commands(options, query):
+            answer = session.ask(query, key=key, max_cost=max_cost)
+            if save:
+                _save(options, session, answer, again)
             if options.as_json:
                 options.screen.document(answer_document(answer, key))
             else:
                 show_answer(options.screen, answer, again=again, full=full, all_rows=all_rows)
-        except RequestError as unwritable:
-            unwritable.fix, unwritable.spent = f"{unwritable.fix}, then: {again}", CHARGED
-            raise
     return None
-
-
-def _text(question: str | None, file: Path | None) -> str:
-    """The question's text, from wherever it is.
-
-    Raises:
-        RequestError: none or two were given, or it cannot be read, or is longer than 64 KiB.
-    """
-    if (question is None) == (file is None):
-        raise RequestError(
-            "A question is given as text, as - for standard input, or with --file.",
-            fix='siloquent explain "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200"',
-        )
-    try:
-        if file is not None:
-            with file.open("rb") as opened:
-                data = opened.read(MOST_BYTES + 1)
-        elif question == "-":
-            data = sys.stdin.buffer.read(MOST_BYTES + 1)
-        else:
-            data = str(question).encode("utf-8", "surrogateescape")
-    except OSError as failed:
-        raise RequestError(
-            f"The question cannot be read: {failed.strerror}.", fix="name a file that is there"
-        ) from None
-    if len(data) > MOST_BYTES:
-        raise RequestError(f"A question is at most {MOST_BYTES // 2**10} KiB long.", fix="ask in parts")
-    try:
-        return data.decode("utf-8").strip()
-    except UnicodeDecodeError:
-        raise RequestError("The question is not UTF-8 text.", fix="save it as UTF-8") from None
-
-
-def _parsed(text: str) -> Query:
-    """The question; where it cannot be read, the error shows the place."""
-    from siloquent.explore import parse
-
-    try:
-        return parse(text)
-    except SyntaxProblem as unreadable:
-        for line in pointed(text, unreadable.position):
-            unreadable.add_note(line)
-        raise
 
 
 def _explain(options: Options, session: Session, query: Query, text: str) -> None:
@@ -147,11 +91,11 @@ def _explain(options: Options, session: Session, query: Query, text: str) -> Non
     if options.as_json:
         options.screen.document(explanation.to_json())
     else:
-        show_explanation(options.screen, explanation, ask=options.shell("ask", text))
+        show_explanation(options.screen, explanation, ask=options.shell("ask", without_explain(query, text)))
 
 
 def _explained(options: Options, session: Session, query: Query) -> Explanation:
-    with _fixes_as_commands(options, query):
+    with fixes_as_commands(options, query):
         return session.explain(replace(query, explain=False))
 
 
@@ -181,17 +125,16 @@ def _agreed(
     return options.screen.confirm("Ask?")
 
 
-def _asked(options: Options, session: Session, query: Query, text: str, *, key: str, max_cost: str | None) -> Answer:
-    """The answer; whatever goes wrong after the charge says how to get it without paying again."""
+@contextmanager
+def _telling_what_was_spent(session: Session, key: str, again: str) -> Iterator[None]:
+    """Whatever goes wrong inside says whether it was charged, as the ledger knows it, and how to go on for free."""
     before = session.ledger.head().seq
-    again = options.shell("ask", text, "--key", key, "--yes")
     try:
-        with _fixes_as_commands(options, query):
-            return session.ask(query, key=key, max_cost=max_cost)
+        yield
     except KeyboardInterrupt:
         if _is_charged(session, key, before):
             raise Interrupted(CHARGED, again) from None
-        raise Interrupted("nothing") from None
+        raise
     except Exception as failed:  # allowed: adds what was spent and how to ask again, and raises on
         if _is_charged(session, key, before):
             failed.add_note(f"Again, without paying twice: {again}")
@@ -203,25 +146,6 @@ def _asked(options: Options, session: Session, query: Query, text: str, *, key: 
 def _is_charged(session: Session, key: str, before: int) -> bool:
     entries = session.ledger.entries(after=before)
     return any(entry.kind == "reserve" and str(entry.body.get("key", "")).endswith(f":{key}") for entry in entries)
-
-
-@contextmanager
-def _fixes_as_commands(options: Options, query: Query) -> Iterator[None]:
-    """Turn "ask with ERROR 310" into the command that asks so; where nothing is said, show what can be asked about."""
-    from siloquent.explore.spec import render
-    from siloquent.explore.spec.query import Accuracy
-
-    try:
-        yield
-    except (AccuracyUnreachable, BudgetExceeded) as refused:
-        error = refused.fix.partition("ERROR ")[2].split()[:1]
-        if error and isinstance(query.promise, Accuracy):
-            wider = replace(query.promise, error=Decimal(error[0]), percent=False)
-            refused.fix = options.shell("ask", render(replace(query, promise=wider)))
-        raise
-    except (RequestError, UnknownName) as refused:
-        refused.fix = refused.fix or options.shell("show", query.table)
-        raise
 
 
 def _save(options: Options, session: Session, answer: Answer, again: str) -> None:

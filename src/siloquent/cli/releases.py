@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from siloquent.schema.workspace import Workspace
 
 Release = Annotated[str, typer.Argument(metavar="RELEASE", help="A release's id, such as r-000017, or its folder.")]
-Form = Literal["csv", "parquet", "arrow"]
 MOST_SHOWN = 100
 
 
@@ -141,7 +140,7 @@ def export(
     options: Options,
     release: Release,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The file to write.")],
-    form: Annotated[Form | None, typer.Option("--format", help="csv, parquet or arrow (default: by the name).")] = None,
+    form: Annotated[str | None, typer.Option("--format", help="csv, parquet or arrow (default: by the name).")] = None,
 ) -> None:
     """Write a release's table to a file; CSV cells that a spreadsheet would run are quoted."""
     from siloquent.releases import FORMATS, read_release, write_table

@@ -75,8 +75,8 @@ class Screen:
         _write(_drawn(sys.stdout, what, soft_wrap=soft_wrap).encode(_encoding(sys.stdout), "replace"))
 
     def note(self, text: str, *, style: str = "") -> None:
-        """Words beside the result, on standard error; none with --quiet."""
-        if not self.quiet:
+        """Words beside the result, on standard error; none with --quiet or --json."""
+        if not self.quiet and not self.as_json:
             self.warn(text, style=style)
 
     def warn(self, text: str, *, style: str = "") -> None:

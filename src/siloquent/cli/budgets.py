@@ -1,0 +1,74 @@
+"""How much may be spent: limits as the table file declares them, and new epochs for new people."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from siloquent.cli.amounts import account_document, exact
+from siloquent.cli.commands import Options, command
+from siloquent.errors import RequestError
+
+TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A declared table.")]
+NEW_PEOPLE = "these are new people"
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    budget = typer.Typer(help="How much may be spent on a table.")
+    command(budget, "set", set_budget)
+    app.add_typer(budget, name="budget", rich_help_panel="Money")
+    epoch = typer.Typer(help="A new budget for new people.")
+    command(epoch, "open", open_epoch)
+    app.add_typer(epoch, name="epoch", rich_help_panel="Money")
+
+
+def set_budget(options: Options, table: TableArgument) -> None:
+    """Bring the ledger's limits to what schemas/TABLE.toml declares."""
+    options.require_owner("Setting a budget")
+    with options.session() as session:
+        before = {account.name: account for account in session.ledger.accounts()}
+        account = session.set_budget(table)
+    if options.as_json:
+        options.screen.document(account_document(account))
+        return
+    was = before.get(account.name)
+    limit = exact(account, account.limit.amount)
+    if was is None or was.limit == account.limit:
+        options.screen.line(f"{account.name} has the limit {limit}, as declared.")
+    else:
+        options.screen.line(f"{account.name} had the limit {exact(was, was.limit.amount)} and now has {limit}.")
+
+
+def open_epoch(
+    options: Options,
+    table: TableArgument,
+    statement: Annotated[str | None, typer.Option("--statement", help=f'The sentence "{NEW_PEOPLE}".')] = None,
+) -> None:
+    """Begin a new budget because the table's people are new; the old one is closed for good."""
+    options.require_owner("Opening an epoch")
+    from siloquent.cli.epochs import declare_epoch
+
+    with options.session() as session:
+        schema = session.schema(table)
+        old, number = schema.account, schema.budget.epoch + 1
+        if statement is None and options.screen.can_ask:
+            statement = options.screen.ask_for(
+                f"A new epoch gives {table} its whole budget again. That is right only if nobody in the table\n"
+                f'was in it before. If so, write "{NEW_PEOPLE}"'
+            )
+        if (statement or "").strip().rstrip(".").casefold() != NEW_PEOPLE:
+            raise RequestError(
+                f"A new epoch is the owner's statement that the people are new: {NEW_PEOPLE!r}.",
+                fix=options.shell("epoch", "open", table, "--statement", NEW_PEOPLE),
+            )
+        session.account(table)
+        account = session.ledger.open_epoch(old, f"{table}@{number}", statement=NEW_PEOPLE)
+        written = declare_epoch(session.workspace.schema_file(table), number)
+    if options.as_json:
+        options.screen.document(account_document(account))
+    else:
+        options.screen.line(f"{account.name} is open with {exact(account, account.limit.amount)}; {old} is closed.")
+    if not written:
+        options.screen.warn(f"Now write epoch = {number} under [budget] in schemas/{table}.toml.")
