@@ -13,15 +13,13 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
+from benchmarks.neighbours import LARGEST, SPAN, opened, stays, worst_of
 from benchmarks.row import Options, Row
 from benchmarks.tables import random_attribute, random_column
-from siloquent.data import PrivateTable, open_table
 from siloquent.data.bounding import bounded_rows
 from siloquent.data.engines.duckdb import DuckDBEngine
 from siloquent.data.layout import lay_out
 from siloquent.data.sources.frames import attach_arrow
-from siloquent.ledger import MemoryLedger, Permit, Stored
-from siloquent.privacy import Cost, DiscreteLaplace
 from siloquent.schema import Attribute, Block, Budget, Domain, TableSchema
 
 ROUNDS = 201
@@ -32,17 +30,19 @@ def rows(options: Options) -> Iterator[Row]:
     if options.wants("data-scan-education"):
         yield scan(options.data / "explore-adult" / "adult.csv.gz")
     if options.wants("data-index-disagreements"):
-        yield disagreements(2_000 if options.quick else 100_000)
+        yield disagreements(1_000 if options.quick else 100_000)
+    if not options.quick and options.wants("data-neighbours-over"):
+        yield neighbours(10_000)
 
 
 def scan(path: Path) -> Row:
     """Sixteen education groups of Adult, by a private table and by DuckDB alone."""
-    with gzip.open(path) as opened:
-        adult = csv.read_csv(opened)
+    with gzip.open(path) as file:
+        adult = csv.read_csv(file)
     groups = sorted(set(adult.column("education").to_pylist()))
     education = Attribute("education", "category", values=tuple(groups))
     schema = TableSchema("adult", Domain((education,)), Budget("pure", Fraction(1)))
-    table, permit = _opened(schema, adult)
+    table, permit = opened(schema, adult)
     block = Block(("education",), (np.append(np.arange(len(groups)), -1),))
 
     import duckdb
@@ -61,14 +61,6 @@ def scan(path: Path) -> Row:
         how=f"median of {ROUNDS} warm scans, {adult.num_rows:,} rows, {len(groups)} groups; "
         "peer: GROUP BY on the text in DuckDB, with its default threads",
     )
-
-
-def _opened(schema: TableSchema, frame: pa.Table) -> tuple[PrivateTable, Permit]:
-    ledger = MemoryLedger()
-    ledger.open_account(schema.account, limit=Cost(10**9), accountant="pure", unit="row", adjacency="add-remove")
-    permit = ledger.reserve(schema.account, DiscreteLaplace(scale=Fraction(10), l1=1), key=None, digest="0" * 64)
-    assert not isinstance(permit, Stored)
-    return open_table(schema, None, ledger, salt="00", frame=frame), permit
 
 
 def _in_turns(*calls: Callable[[], object]) -> list[float]:
@@ -101,6 +93,23 @@ def disagreements(tables: int) -> Row:
         unit="values",
         how=f"{values:,} values of {tables:,} random tables (seeds 0..), 4 attributes of any kind each; "
         "DuckDB against Attribute.index",
+    )
+
+
+def neighbours(tables: int) -> Row:
+    """How many of the bounds of counts and sums some neighbour of a random table breaks, or none of them reaches."""
+    wrong, cases = 0, [(most, replace) for most in (0, 1, 2) for replace in (False, True)]
+    for most, replace in cases:
+        worst, m = worst_of(stays(most), tables=tables // len(cases), replace=replace), max(most, 1)
+        bounds = (2 * m, 2 * m * m, m, m * SPAN) if replace else (m, m * m, m, m * LARGEST)
+        wrong += sum(seen != bound for seen, bound in zip(worst.all, bounds, strict=True))
+    return Row(
+        "data-neighbours-over",
+        ours=wrong,
+        goal=0,
+        unit="bounds",
+        how=f"all neighbours of {tables:,} small random tables (seeds 0..): rows, users of 1 and 2 rows; add-remove "
+        "and replace-one; L1, squared L2, L-infinity of counts and a sum: never more than declared, and reached",
     )
 
 

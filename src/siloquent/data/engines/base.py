@@ -6,7 +6,7 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar
 
 from siloquent.errors import DataError, SiloquentError
@@ -33,6 +33,14 @@ OWNER_LOG.addHandler(logging.NullHandler())
 OWNER_LOG.propagate = False
 
 
+def _half_of_memory() -> int:
+    """Half of what this machine has, or 4 GiB where it does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, OSError, ValueError):
+        return 2**32
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How much of a source is read before it is refused, and what one table may hold in memory."""
@@ -42,7 +50,7 @@ class Limits:
     line_bytes: int = 2**20
     page_bytes: int = 2**26
     value_bytes: int = 2**16
-    memory_bytes: int = 2**32
+    memory_bytes: int = field(default_factory=_half_of_memory)
     kept_bytes: int = 2**31
     threads: int = min(4, os.cpu_count() or 1)
 
