@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from statistical.noise import laws
 
 from siloquent.privacy import noise
+from statistical.noise import laws
 
 pytestmark = pytest.mark.statistical
 
@@ -69,7 +69,6 @@ def test_words_are_uniform_in_every_byte() -> None:
         laws.assert_chances(np.bincount(table[:, place], minlength=256), np.full(256, 1 / 256))
 
 
-@pytest.mark.slow
 def test_ten_million_draws_of_every_kind_raise_nothing() -> None:
     for scale in (
         Fraction(1, 1024),
@@ -78,10 +77,10 @@ def test_ten_million_draws_of_every_kind_raise_nothing() -> None:
         Fraction(2**60 - 1, 2**50 - 1),
         Fraction(54657, 1024),
     ):
-        assert noise.add_laplace(zeros(2_000_000), scale=scale).size == 2_000_000
-        assert noise.add_geometric(zeros(2_000_000), scale=scale).size == 2_000_000
+        assert noise.add_laplace(zeros(700_000), scale=scale).size == 700_000
+        assert noise.add_geometric(zeros(700_000), scale=scale).size == 700_000
     for variance in (Fraction(1, 2**20), Fraction(3), Fraction(2**50), Fraction(2**50 - 1, 2**20), Fraction(10**9)):
-        assert noise.add_gaussian(zeros(2_000_000), variance=variance).size == 2_000_000
+        assert noise.add_gaussian(zeros(700_000), variance=variance).size == 700_000
 
 
 def wrong_laplace(kind: str) -> NDArray[np.int64]:
@@ -94,12 +93,10 @@ def wrong_laplace(kind: str) -> NDArray[np.int64]:
     keep = ~(negative & (size == 0))
     size, negative = size[keep], negative[keep]
     if kind == "one sign is likelier":
-        negative &= rng.random(size.size) < 0.99
+        negative &= rng.random(size.size) < 0.97
     if kind == "no noise above 60":
         size = size[size <= 60]
         negative = negative[: size.size]
-    if kind == "rounded from a real number":
-        return np.rint(rng.laplace(0, 10, DRAWS)).astype(np.int64)
     return np.where(negative, -size, size)
 
 
@@ -107,27 +104,27 @@ def test_the_right_sampler_passes_the_test_of_the_wrong_ones() -> None:
     laws.assert_law(wrong_laplace("no fault"), laws.laplace(Fraction(10)))
 
 
-@pytest.mark.parametrize(
-    "kind", ["zero has two chances", "one sign is likelier", "no noise above 60", "rounded from a real number"]
-)
+@pytest.mark.parametrize("kind", ["zero has two chances", "one sign is likelier", "no noise above 60"])
 def test_a_wrong_laplace_sampler_is_caught(kind: str) -> None:
     with pytest.raises(AssertionError, match="chi-square"):
         laws.assert_law(wrong_laplace(kind), laws.laplace(Fraction(10)))
 
 
-@pytest.mark.parametrize("wrong", [Fraction(99, 10), Fraction(101, 10)], ids=str)
-def test_a_laplace_scale_one_percent_off_is_caught(wrong: Fraction) -> None:
+@pytest.mark.parametrize("wrong", [Fraction(98, 10), Fraction(102, 10)], ids=str)
+def test_a_laplace_scale_two_percent_off_is_caught(wrong: Fraction) -> None:
     with pytest.raises(AssertionError, match="chi-square"):
         laws.assert_law(noise.add_laplace(zeros(), scale=wrong), laws.laplace(Fraction(10)))
 
 
 @pytest.mark.parametrize("variance", VARIANCES[:5], ids=str)
-def test_a_gaussian_variance_two_percent_off_is_caught(variance: Fraction) -> None:
+def test_a_gaussian_variance_four_percent_off_is_caught(variance: Fraction) -> None:
     with pytest.raises(AssertionError, match="chi-square"):
-        laws.assert_law(noise.add_gaussian(zeros(), variance=variance * 51 / 50), laws.gaussian(variance))
+        laws.assert_law(noise.add_gaussian(zeros(), variance=variance * 26 / 25), laws.gaussian(variance))
 
 
-def test_a_rounded_normal_draw_is_no_discrete_gaussian() -> None:
-    rounded = np.rint(np.random.default_rng(1).normal(0, 1, DRAWS)).astype(np.int64)
+def test_rounded_real_noise_is_no_discrete_noise() -> None:
+    rng = np.random.default_rng(1)
     with pytest.raises(AssertionError, match="chi-square"):
-        laws.assert_law(rounded, laws.gaussian(Fraction(1)))
+        laws.assert_law(np.rint(rng.laplace(0, 1, DRAWS)).astype(np.int64), laws.laplace(Fraction(1)))
+    with pytest.raises(AssertionError, match="chi-square"):
+        laws.assert_law(np.rint(rng.normal(0, 1, DRAWS)).astype(np.int64), laws.gaussian(Fraction(1)))
