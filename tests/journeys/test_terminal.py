@@ -72,6 +72,14 @@ def test_a_narrow_terminal_gets_no_bars(owner: Person) -> None:
     assert "┃" not in shown
 
 
+@pytest.mark.parametrize("words", [("show", "visits"), ("ledger", "show"), ("ask", WARDS, "--yes")], ids=" ".join)
+def test_a_terminal_that_knows_no_pictures_gets_plain_letters(owner: Person, words: tuple[str, ...]) -> None:
+    done = owner.types(*words, environment={"PYTHONIOENCODING": "ascii"})
+    assert done.status == 0
+    assert done.out.isascii()
+    assert "?" not in done.out
+
+
 def test_no_colour_means_none(owner: Person) -> None:
     _, coloured = at_terminal(owner.folder, "show", "vists")
     _, plain = at_terminal(owner.folder, "show", "vists", "--no-color")

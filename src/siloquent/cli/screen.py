@@ -72,7 +72,10 @@ class Screen:
 
     def show(self, what: RenderableType, *, soft_wrap: bool = False) -> None:
         """Anything rich can draw, on standard output."""
-        _write(_drawn(sys.stdout, what, soft_wrap=soft_wrap).encode(_encoding(sys.stdout), "replace"))
+        text = _drawn(sys.stdout, what, soft_wrap=soft_wrap)
+        if self.ascii_only:
+            text = text.replace("─", "-").replace("…", "~")
+        _write(text.encode(_encoding(sys.stdout), "replace"))
 
     def note(self, text: str, *, style: str = "") -> None:
         """Words beside the result, on standard error; none with --quiet or --json."""
