@@ -141,7 +141,7 @@ class Page:
             code = compile("\n" * (block.line - 1) + block.text, self.name, "exec")
             try:
                 with contextlib.redirect_stdout(io.StringIO()):
-                    exec(code, self.names)  # allowed: the page's own code, in a test  # noqa: S102 - running what a page shows is what this is for
+                    exec(code, self.names)  # allowed: the page's own code, in a test
             except Exception as problem:  # allowed: whatever a page's code raises is the page's failure
                 raise PageFailure(f"{place}: {type(problem).__name__}: {problem}") from problem
 
