@@ -11,9 +11,9 @@ if a row misses its goal, or if one broke. No claim is made in the docs without 
 
 - ``rows`` is a generator: each row is measured when it is asked for, and one that raises is shown as failed with the
   reason. An error ends its own module only.
-- A row's name is letters and digits with hyphens and starts with its subject. ``options.wants(name)`` is false when ``--only``
-  asks for others: measure nothing then. Rows that take long are left out when ``options.quick`` is true; the quick rows
-  of a task take under a minute together.
+- A row's name is letters and digits with hyphens and starts with its subject. ``options.wants(name)`` is false when
+  ``--only`` asks for others: measure nothing then. Rows that take long are left out when ``options.quick`` is true; the
+  quick rows of a task take under a minute together.
 - A time is a ratio of medians within one process, both sides taking turns, or CPU seconds where an issue names them.
   Quality is a mean over seeds. ``how`` states data, rows, epsilon, delta, seeds: what a stranger needs to repeat it.
 - ``paper`` is the published figure, ``peer`` the baseline that ran here, ``goal`` the bar; leave out what there is not.
