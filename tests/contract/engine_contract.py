@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from siloquent.data import Engine
+from siloquent.data import Engine, check
 from siloquent.errors import DataError
 from siloquent.schema import Block
 from unit.data.clinic import clinic_schema, full_block, on_engine, places, visits, with_outside
@@ -111,6 +113,30 @@ class EngineContract:
         [counted] = table.counts([with_outside(schema, "ward")], permit)
         assert {i: int(n) for i, n in enumerate(counted) if n} == {0: 1, 7: 2, 299: 1, 300: 1, 301: 2}
 
+    def test_a_check_finds_the_same_faults(self) -> None:
+        constraint = """constraint = [
+          { kind = "fd", lhs = ["ward"], rhs = "smoker" },
+          { kind = "key", columns = ["patient", "day"] },
+          { kind = "denial", not = "t1.ward = t2.ward and t1.age < t2.age and t1.weight > t2.weight" },
+          { kind = "denial", not = "age < 18 and smoker = true and day > '2024-03-01'" },
+        ]"""
+        schema, rows = clinic_schema(unit=USERS, more=constraint), visits(200)
+        report = check(on_engine(schema, self.make(rows))[0])
+        counted = {f.subject.partition(" (")[0]: f.count for f in report.findings if f.kind == "violated"}
+        assert counted == {f"constraint {i}": n for i, n in enumerate(_violations(rows.to_pylist()), 1) if n}
+        found = {
+            (f.kind, f.subject): f.count for f in report.findings if f.kind not in ("violated", "unreadable_lines")
+        }
+        patients = [p for p in rows.column("patient").to_pylist() if p is not None]
+        users = {user: patients.count(user) for user in patients}
+        assert (report.rows, report.counted) == (200, sum(min(n, 2) for n in users.values()))
+        ages = rows.column("age").to_pylist()
+        assert found["null", "attribute age"] == ages.count(None)
+        assert found["outside", "attribute age"] == sum(a is not None and not 0 <= a <= 120 for a in ages)
+        assert found["unlisted", "attribute ward"] == sum(w in ("D", "") for w in rows.column("ward").to_pylist())
+        assert found["over_max_rows", "unit patient"] == sum(n > 2 for n in users.values())
+        assert found["no_user", "unit patient"] == 200 - len(patients)
+
     def test_a_failing_kernel_says_nothing_of_the_rows(self) -> None:
         table, permit = on_engine(clinic_schema(), self.make(visits(20)))
         with pytest.raises(DataError) as caught:
@@ -118,6 +144,26 @@ class EngineContract:
         assert caught.value.__cause__ is caught.value.__context__ is None
         assert "stays charged" in str(caught.value)
         assert "xxx" not in str(caught.value)
+
+
+def _violations(rows: list[dict[str, Any]]) -> list[int]:
+    """How often the four constraints of the check are broken, counted one by one in Python."""
+    smokers: dict[str, set[bool]] = {}
+    days: dict[tuple[Any, Any], int] = {}
+    for row in rows:
+        if row["ward"] is not None and row["smoker"] is not None:
+            smokers.setdefault(row["ward"], set()).add(row["smoker"])
+        if row["patient"] is not None and row["day"] is not None:
+            days[row["patient"], row["day"]] = days.get((row["patient"], row["day"]), 0) + 1
+    full = [r for r in rows if None not in (r["ward"], r["age"], r["weight"]) and not math.isnan(r["weight"])]
+    pairs = [(a, b) for a in full for b in full if a["ward"] == b["ward"]]
+    young = [r for r in rows if r["age"] is not None and r["age"] < 18 and r["smoker"] and r["day"] is not None]
+    return [
+        sum(len(found) > 1 for found in smokers.values()),
+        sum(n > 1 for n in days.values()),
+        sum(a["age"] < b["age"] and a["weight"] > b["weight"] for a, b in pairs),
+        sum(r["day"] > date(2024, 3, 1) for r in young),
+    ]
 
 
 def _rows_and_sum() -> Kernel:

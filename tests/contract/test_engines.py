@@ -9,11 +9,12 @@ import pytest
 from sqlglot import exp
 
 from contract.engine_contract import USERS, EngineContract
-from siloquent.data.engines.base import Engine
+from siloquent.data import Engine, open_source
 from siloquent.data.engines.duckdb import DuckDBEngine
 from siloquent.data.engines.spark import SparkEngine
 from siloquent.data.sources.frames import attach_arrow
-from unit.data.clinic import clinic_schema, on_engine, visits
+from siloquent.errors import SchemaError, UnknownName
+from unit.data.clinic import clinic_schema, full_block, on_engine, visits
 
 
 def duckdb_engine(rows: pa.Table) -> DuckDBEngine:
@@ -50,3 +51,30 @@ def test_both_engines_count_the_same_rows_of_every_user(spark_session: Any) -> N
         seen.append(sorted(repr(r) for b in table.rows(columns, permit) for r in b.to_pylist()))
     assert len(seen[0]) > 500
     assert seen[0] == seen[1]
+
+
+@pytest.mark.spark
+def test_a_table_of_the_catalogue_is_a_source(spark_session: Any) -> None:
+    spark_session.createDataFrame(visits(50)).createOrReplaceTempView("visits_of_the_catalogue")
+    spark_session.sql("CREATE TABLE catalogue_visits USING parquet AS SELECT * FROM visits_of_the_catalogue")
+    schema = clinic_schema(source="spark:default.catalogue_visits")
+    table, permit = on_engine(schema, open_source(schema, None))
+    assert table.counts([full_block(schema)], permit)[0].tolist() == [50]
+    with pytest.raises(UnknownName, match="Did you mean 'catalogue_visits'"):
+        open_source(clinic_schema(source="spark:catalogue_visit"), None)
+    for wrong in ("", "a.b.c.d", "a..b"):
+        with pytest.raises(SchemaError, match="names no table"):
+            open_source(clinic_schema(source=f"spark:{wrong}"), None)
+    spark_session.sql("DROP TABLE catalogue_visits")
+
+
+@pytest.mark.spark
+def test_neither_settings_nor_views_of_the_session_are_touched(spark_session: Any) -> None:
+    before = spark_session.conf.get("spark.sql.session.timeZone")
+    spark_session.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    table, permit = on_engine(clinic_schema(), spark_engine(spark_session, visits(30)))
+    table.counts([full_block(table.schema, "day")], permit)
+    assert spark_session.conf.get("spark.sql.session.timeZone") == "Europe/Berlin"
+    assert not spark_session.catalog.tableExists("source")
+    assert not spark_session.catalog.tableExists("kept")
+    spark_session.conf.set("spark.sql.session.timeZone", before)

@@ -88,7 +88,8 @@ def _conditions(column: Column) -> Iterator[Condition]:
         missing = exp.or_(missing, exp.IsNan(this=raw.copy()))
     unread = exp.and_(exp.Is(this=value, expression=exp.Null()), exp.not_(exp.Paren(this=missing.copy())))
     if not attribute.function:
-        yield "null", missing
+        if attribute.is_countable:
+            yield "null", missing
         yield "too_long" if attribute.kind == "text" else "unreadable", unread
     if attribute.is_numeric or attribute.is_temporal:
         yield "outside", beyond(column)
