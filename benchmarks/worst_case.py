@@ -38,10 +38,10 @@ def _missed(plan: Plan, runs: int) -> NDArray[np.bool_]:
     event = plan.event
     m = smallest_breaking(plan.alpha, plan.grid)
     if isinstance(event, PermuteAndFlip):
-        counts = np.full(plan.compiled.answers, -m, dtype=np.int64)  # nothing may be reported
+        counts = np.full(plan.compiled.answers, m, dtype=np.int64)  # all must be reported
         rate = event.epsilon / (2 * plan.compiled.sensitivity.linf)
         chosen = selections(utilities(counts, 0), rate=rate, rule="permute-and-flip", times=runs)
-        return np.asarray(chosen != plan.compiled.answers)
+        return np.asarray(chosen != 0)
     if isinstance(event, (GeometricTopK, ExponentialSelect)):
         return _low_in_top(plan, runs, m)
     noise = _noise(plan, runs)

@@ -41,8 +41,12 @@ def price_crossing(compiled: Compiled, wanted: Wanted) -> Priced | None:
 
 
 def utilities(counts: Integers, threshold: int) -> Integers:
-    """u_j = -max(0, c_j - threshold, threshold - c_(j+1)) for j = 0..L, c_0 = -inf, c_(L+1) = +inf, shape (L + 1,)."""
-    below = np.concatenate([[-FAR], counts]) - threshold
-    above = threshold - np.concatenate([counts, [FAR]])
+    """How badly each place j in 0..L cuts the chain ``counts``, where j leaves out the first j, shape (L + 1,).
+
+    u_j = -max(0, c_j - t, t + 1 - c_(j+1)), c_0 = -inf, c_(L+1) = +inf: what is reported should be t + 1 at least, what
+    is left out t at most. Measuring both from t would break ``>= c`` and fractions of c by one row.
+    """
+    left_out = np.concatenate([[-FAR], counts]) - threshold
+    reported = threshold + 1 - np.concatenate([counts, [FAR]])
     # Cut at -2^60, the sampler's range: cutting brings no two utilities further apart.
-    return np.asarray(-np.clip(np.maximum(below, above), 0, LARGEST_VALUE), dtype=np.int64)
+    return np.asarray(-np.clip(np.maximum(left_out, reported), 0, LARGEST_VALUE), dtype=np.int64)

@@ -106,6 +106,10 @@ def plan(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
         AccuracyUnreachable: no mechanism keeps the promise within ``left``; ``best_alpha`` is the smallest that would.
     """
     compiled = _compiled(query, schema)
+    if compiled.sensitivity.linf == 0:
+        raise RequestError(
+            "No row could change this answer: by the declaration it is always 0.", fix=f"siloquent show {schema.name}"
+        )
     wanted = _wanted(query, compiled)
     if isinstance(query.promise, Spend):
         allowed = _allowed(query.promise, schema)
