@@ -19,7 +19,6 @@ from benchmarks.tables import random_attribute, random_column
 from siloquent.data.bounding import bounded_rows
 from siloquent.data.engines.duckdb import DuckDBEngine
 from siloquent.data.layout import lay_out
-from siloquent.data.sources.frames import attach_arrow
 from siloquent.schema import Attribute, Block, Budget, Domain, TableSchema
 
 ROUNDS = 201
@@ -115,7 +114,7 @@ def neighbours(tables: int) -> Row:
 
 def _places(declared: list[Attribute], table: pa.Table) -> list[list[int]]:
     schema = TableSchema("t", Domain((Attribute("row", "id"), *declared)), Budget("pure", Fraction(1)))
-    engine = DuckDBEngine(lambda connection: attach_arrow(connection, table))
+    engine = DuckDBEngine(arrow=table)
     layout = lay_out(schema, engine.schema())
     for column in layout:
         if column.lookup:

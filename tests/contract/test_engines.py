@@ -12,13 +12,12 @@ from contract.engine_contract import USERS, EngineContract
 from siloquent.data import Engine, open_source
 from siloquent.data.engines.duckdb import DuckDBEngine
 from siloquent.data.engines.spark import SparkEngine
-from siloquent.data.sources.frames import attach_arrow
 from siloquent.errors import SchemaError, UnknownName
 from unit.data.clinic import clinic_schema, full_block, on_engine, visits
 
 
 def duckdb_engine(rows: pa.Table) -> DuckDBEngine:
-    return DuckDBEngine(lambda connection: attach_arrow(connection, rows))
+    return DuckDBEngine(arrow=rows)
 
 
 def spark_engine(session: Any, rows: pa.Table) -> SparkEngine:

@@ -17,7 +17,6 @@ from property.data.generated import disagreements, random_table, schema_of
 from siloquent.data import places
 from siloquent.data.engines.duckdb import DuckDBEngine
 from siloquent.data.engines.spark import SparkEngine
-from siloquent.data.sources.frames import attach_arrow
 from siloquent.schema import Attribute
 
 TEXTS = schema_of(
@@ -39,7 +38,7 @@ momentish = st.builds(
 
 
 def duckdb_engine(rows: pa.Table) -> DuckDBEngine:
-    return DuckDBEngine(lambda connection: attach_arrow(connection, rows))
+    return DuckDBEngine(arrow=rows)
 
 
 def of_texts(values: list[str | None]) -> pa.Table:

@@ -10,7 +10,6 @@ from sqlglot import parse_one
 
 from siloquent.data import open_source
 from siloquent.data.engines.duckdb import DuckDBEngine
-from siloquent.data.sources.frames import attach_arrow
 from siloquent.errors import DataError, SchemaError, UnknownName
 from unit.data.clinic import clinic_schema, full_block, opened, visits
 
@@ -68,7 +67,7 @@ def test_a_view_in_the_file_cannot_reach_other_files(database: Path) -> None:
 )
 def test_the_engine_reaches_nothing_but_its_source(query: str) -> None:
     secret_rows = visits(3)  # a Python variable of that name must not become a table
-    engine = DuckDBEngine(lambda connection: attach_arrow(connection, secret_rows))
+    engine = DuckDBEngine(arrow=secret_rows)
     with pytest.raises(DataError):
         engine.aggregate(parse_one(query, read="duckdb"))
 
@@ -88,6 +87,6 @@ def test_the_engine_reaches_nothing_but_its_source(query: str) -> None:
     ],
 )
 def test_the_door_stays_shut(statement: str) -> None:
-    engine = DuckDBEngine(lambda connection: attach_arrow(connection, visits(3)))
+    engine = DuckDBEngine(arrow=visits(3))
     with pytest.raises(duckdb.Error):
         engine._connection.execute(statement)

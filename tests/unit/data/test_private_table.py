@@ -249,3 +249,13 @@ def test_counting_from_many_threads_gives_the_same_numbers() -> None:
     with ThreadPoolExecutor(8) as pool:
         seen = list(pool.map(lambda _: tuple(table.counts([block], permit)[0].tolist()), range(40)))
     assert len(set(seen)) == 1
+
+
+def test_a_stream_that_is_not_read_to_its_end_holds_up_nobody() -> None:
+    schema = clinic_schema()
+    table, permit = opened(schema, visits(2_000))
+    half_read = table.rows(["note"], permit)
+    next(half_read)
+    assert table.counts([Block((), ())], permit)[0].tolist() == [2_000]
+    assert sum(batch.num_rows for batch in table.rows(["age"], permit)) == 2_000
+    assert sum(batch.num_rows for batch in half_read) <= 2_000

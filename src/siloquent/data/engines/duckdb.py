@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -28,11 +29,13 @@ class DuckDBEngine:
     """Rows of one source behind DuckDB.
 
     Args:
-        attach: Makes the relation ``SOURCE`` on a connection; called once, before the door shuts. It gives what counts
-            the lines that are left out, if the source has lines.
+        attach: Makes the relation ``SOURCE`` of a file; called once, before the door shuts. It gives what counts the
+            lines that are left out, if the source has lines.
+        arrow: The rows of ``SOURCE`` instead; the table stays where it is.
+        fill: For sources that are fetched whole: gives the table that takes the place of ``arrow``, when rows are
+            first read.
         files: The only files that may be read afterwards.
-        fill: For sources that are fetched whole: the rows of ``SOURCE``, asked for once, when rows are first read.
-        unchanged: Says whether the source is still what was opened; asked before rows are read.
+        unchanged: Says whether the source is still what was opened; asked before and after rows are read.
     Raises:
         DataError: DuckDB cannot read the source.
     """
@@ -40,22 +43,25 @@ class DuckDBEngine:
     @quiet
     def __init__(
         self,
-        attach: Callable[[duckdb.DuckDBPyConnection], LinesLeftOut | None],
+        attach: Callable[[duckdb.DuckDBPyConnection], LinesLeftOut | None] = lambda _: None,
         *,
-        files: Sequence[str] = (),
+        arrow: pa.Table | None = None,
         fill: Callable[[], pa.Table] | None = None,
+        files: Sequence[str] = (),
         limits: Limits | None = None,
         unchanged: Callable[[], bool] = lambda: True,
     ) -> None:
         # Here and not above: DuckDB takes longer to import than the rest of the command line.
         import duckdb
 
-        self._limits, self._fill, self._unchanged = limits or Limits(), fill, unchanged
+        self._limits, self._unchanged = limits or Limits(), unchanged
+        self._arrow, self._fill = arrow, fill
         self._lock = threading.RLock()
         self._statements: dict[str, duckdb.Statement] = {}
         self._connection = duckdb.connect(":memory:", config=_settings(self._limits))
         try:
             self._lines_left_out = attach(self._connection)
+            self._lend(self._connection)
             _shut(self._connection, files)
             described = self._connection.execute(f"DESCRIBE {SOURCE}").fetchall()
         except BaseException:  # allowed: whatever went wrong, the connection is let go and it is raised again
@@ -76,12 +82,13 @@ class DuckDBEngine:
             described = self._connection.execute(f"DESCRIBE {text}").fetchall()
             fits = limits.kept_bytes // max(sum(_WIDTHS.get(str(row[1]), 64) for row in described), 1)
             self._connection.execute(f"CREATE TABLE {name} AS {text} LIMIT {min(fits, limits.rows) + 1}")
-            rows = self._connection.execute(f"SELECT COUNT(*) FROM {name}").fetchall()[0][0]
-            if rows > limits.rows:
-                raise ValueError(f"more than {limits.rows} rows")
-            if rows > fits:
+            rows = self._rows_of(name)
+            if fits < rows <= limits.rows:
                 self._connection.execute(f"DROP TABLE {name}")
                 self._connection.execute(f"CREATE VIEW {name} AS {text}")
+                rows = self._rows_of(f"(SELECT 1 FROM {name} LIMIT {limits.rows + 1})")
+            if rows > limits.rows:
+                raise ValueError(f"more than {limits.rows} rows")
             self._require_rows()
 
     @quiet
@@ -92,7 +99,7 @@ class DuckDBEngine:
         table = pa.table({"value": pa.array(values, pa.string()), "place": range(len(values))})
         with self._lock:
             self._connection.register(f"{name}_arrow", table)
-            self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM {name}_arrow")
+            self._connection.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM {name}_arrow")
             self._connection.unregister(f"{name}_arrow")
 
     @quiet
@@ -108,17 +115,17 @@ class DuckDBEngine:
     @quiet
     def map_merge(self, kernel: Kernel, merge: Merge, query: exp.Query) -> NDArray[Any]:
         """``kernel`` of every batch of the rows of ``query``, merged."""
-        with self._lock:
-            reader = self._reader(query)
+        with closing(self._cursor()) as cursor:
+            reader = _stream(cursor, query)
             state = kernel(empty_batch(reader.schema))
             for batch in reader:
                 state = merge(state, kernel(batch))
             return state
 
     def batches(self, query: exp.Query) -> Iterator[pa.RecordBatch]:
-        """The rows of ``query``, a batch at a time; the engine is held until the last one is taken."""
-        with self._lock:
-            reader = quiet(self._reader)(query)
+        """The rows of ``query``, a batch at a time."""
+        with closing(self._cursor()) as cursor:
+            reader = quiet(_stream)(cursor, query)
             step = quiet(lambda: next(reader, None))
             while (batch := step()) is not None:
                 yield batch
@@ -134,6 +141,9 @@ class DuckDBEngine:
         with self._lock:
             self._connection.close()
 
+    def _rows_of(self, relation: str) -> int:
+        return int(self._connection.execute(f"SELECT COUNT(*) FROM {relation}").fetchall()[0][0])
+
     def _statement(self, query: exp.Query) -> duckdb.Statement:
         """``query`` as DuckDB parsed it: for a small table, writing and parsing take as long as running it."""
         text = query.meta.get("duckdb") or _sql(query)
@@ -144,15 +154,25 @@ class DuckDBEngine:
             self._statements[text] = self._connection.extract_statements(text)[0]
         return self._statements[text]
 
-    def _reader(self, query: exp.Query) -> pa.RecordBatchReader:
-        self._require_rows()
-        return self._connection.sql(_sql(query)).to_arrow_reader(BATCH_ROWS)
+    @quiet
+    def _cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection of its own for a stream of rows, so that other questions need not wait for its end."""
+        with self._lock:
+            self._require_rows()
+            cursor = self._connection.cursor()
+        self._lend(cursor)
+        return cursor
+
+    def _lend(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Make the Arrow table, if the rows are in one, ``SOURCE`` on a connection: each needs to be told."""
+        if self._arrow is not None:
+            connection.register(SOURCE, self._arrow)
 
     def _require_rows(self) -> None:
         """Have the rows at hand, of a source that is still what was opened."""
         if self._fill is not None:
-            self._connection.register(SOURCE, self._fill())
-            self._fill = None
+            self._arrow, self._fill = self._fill(), None
+            self._lend(self._connection)
         if not self._unchanged():
             OWNER_LOG.error("the source changed after it was opened: raise `version` in its schema and open it again")
             raise DataError()
@@ -175,11 +195,15 @@ def _settings(limits: Limits) -> dict[str, Any]:
 
 def _shut(connection: duckdb.DuckDBPyConnection, files: Sequence[str]) -> None:
     """From here on only ``files`` can be read, nothing can be written, and no setting can be changed."""
-    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")  # moments with a zone are read in UTC, on every connection
     listed = ", ".join(exp.Literal.string(file).sql("duckdb") for file in files)
     connection.execute(f"SET allowed_paths = [{listed}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
+
+
+def _stream(cursor: duckdb.DuckDBPyConnection, query: exp.Query) -> pa.RecordBatchReader:
+    return cursor.sql(_sql(query)).to_arrow_reader(BATCH_ROWS)
 
 
 def _sql(query: exp.Query) -> str:

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from siloquent.data.engines.base import SOURCE, quiet
+from siloquent.data.engines.base import quiet
 from siloquent.errors import SchemaError
 
 if TYPE_CHECKING:
-    import duckdb
     import pyarrow as pa
-
-
-def attach_arrow(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> None:
-    """Make ``SOURCE`` the rows of an Arrow table, which stays where it is."""
-    connection.register(SOURCE, table)
 
 
 def arrow_table(frame: Any, *, table: str) -> pa.Table:

@@ -37,11 +37,10 @@ def open_source(
 
     limits = limits or Limits()
     if frame is not None:
-        from siloquent.data.sources.frames import arrow_table, attach_arrow
+        from siloquent.data.sources.frames import arrow_table
 
         arrow = arrow_table(frame, table=schema.name)
-        limits = _limits_for(arrow.nbytes, limits)
-        return DuckDBEngine(lambda connection: attach_arrow(connection, arrow), limits=limits)
+        return DuckDBEngine(arrow=arrow, limits=_limits_for(arrow.nbytes, limits))
     if not schema.source:
         raise SchemaError(
             f"Table {schema.name!r} has no source.",
@@ -57,13 +56,11 @@ def open_source(
 
 def _postgres_engine(where: str, schema: TableSchema, workspace: Workspace | None, limits: Limits) -> Engine:
     from siloquent.data.engines.duckdb import DuckDBEngine
-    from siloquent.data.sources.frames import attach_arrow
     from siloquent.data.sources.postgres import PostgresTable
 
     name, _, inner = where.partition("#")
     found = PostgresTable(workspace, name, inner, schema.domain.names, limits, table=schema.name)
-    empty = found.empty()
-    return DuckDBEngine(lambda connection: attach_arrow(connection, empty), fill=found.rows, limits=limits)
+    return DuckDBEngine(arrow=found.empty(), fill=found.rows, limits=limits)
 
 
 def _spark_engine(where: str, schema: TableSchema, workspace: Workspace | None) -> Engine:
