@@ -36,7 +36,7 @@ class Scan:
     @property
     def shape(self) -> tuple[int, ...]:
         """How many places each column has, OUTSIDE included."""
-        return tuple(column.attribute.size + 1 for column in self.columns)
+        return tuple(len(classes) for classes in self.block.classes)
 
     @property
     def is_narrow(self) -> bool:
@@ -56,13 +56,15 @@ class Scan:
     @property
     def strides(self) -> tuple[int, ...]:
         """What one place more of each column adds to a code."""
-        return tuple(math.prod(self.shape[i + 1 :]) for i in range(len(self.shape)))
+        shape = self.shape
+        return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
     def decode(self, codes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """The places that each code stands for, one array a column: the code is the sum of places times strides."""
-        rest = codes + sum(self.strides)  # the least place is -1
+        strides = self.strides
+        rest = codes + sum(strides)  # the least place is -1
         places = []
-        for stride in self.strides:
+        for stride in strides:
             places.append(rest // stride - 1)
             rest = rest % stride
         return places
