@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
+from operator import not_
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
@@ -63,12 +65,13 @@ class PrivateTable:
         SchemaError: The source does not fit the declaration.
     """
 
-    __slots__ = ("_columns", "_engine", "_kept", "_lock", "_permits", "_queries", "_salt", "_schema")
+    __slots__ = ("_columns", "_engine", "_in_memory", "_lock", "_permits", "_queries", "_salt", "_schema")
 
     def __init__(self, schema: TableSchema, engine: Engine, permits: PermitBook, *, salt: str) -> None:
         self._schema, self._engine, self._permits, self._salt = schema, engine, permits, salt
         self._columns = lay_out(schema, engine.schema())
-        self._kept, self._lock = False, threading.Lock()
+        self._in_memory: bool | None = None
+        self._lock = threading.Lock()
         self._queries: dict[tuple[object, ...], exp.Query] = {}
 
     def __repr__(self) -> str:
@@ -193,12 +196,12 @@ class PrivateTable:
         return self._charged(lambda: self._measured(scans, summed))
 
     def _measured(self, scans: list[Scan], summed: Column | None) -> list[NDArray[np.int64]]:
-        self._keep()
-        narrow = [scan for scan in scans if scan.is_narrow]
-        wide = [scan for scan in scans if not scan.is_narrow]
-        grouped = iter(self._group(narrow, summed))
-        counted = iter(self._count(wide, summed))
-        return [next(grouped if scan.is_narrow else counted) for scan in scans]
+        # A source that is read anew each time is read once for all blocks, not once for each.
+        in_memory = self._keep()
+        in_sql = [in_memory and scan.is_narrow for scan in scans]
+        grouped = iter(self._group(list(compress(scans, in_sql)), summed))
+        counted = iter(self._count(list(compress(scans, map(not_, in_sql))), summed))
+        return [next(grouped if grouping else counted) for grouping in in_sql]
 
     def _group(self, scans: list[Scan], summed: Column | None) -> list[NDArray[np.int64]]:
         if not scans:
@@ -226,15 +229,14 @@ class PrivateTable:
         parts = np.split(counted, ends, axis=1)
         return [part if summed is None else whole_sums(part) for part in parts]
 
-    def _keep(self) -> None:
-        """Have the places of the rows that count at hand; they are computed at the first permitted use."""
+    def _keep(self) -> bool:
+        """Have the places of the rows that count at hand from the first permitted use on; whether in memory."""
         with self._lock:
-            if self._kept:
-                return
-            countable = [column for column in self._columns if column.attribute.is_countable]
-            self._look_up()
-            self._engine.keep(KEPT, self._bounded(countable))
-            self._kept = True
+            if self._in_memory is None:
+                countable = [column for column in self._columns if column.attribute.is_countable]
+                self._look_up()
+                self._in_memory = self._engine.keep(KEPT, self._bounded(countable))
+            return self._in_memory
 
     def _look_up(self) -> None:
         for column in self._columns:

@@ -65,8 +65,8 @@ class Engine(Protocol):
         """The source's columns in order, with type names as DuckDB writes them."""
         ...
 
-    def keep(self, name: str, query: exp.Query) -> None:
-        """Make the rows of ``query`` a relation ``name``: copied into memory where they fit, else read each time."""
+    def keep(self, name: str, query: exp.Query) -> bool:
+        """Make the rows of ``query`` a relation ``name``; whether they are in memory, or else read anew each time."""
         ...
 
     def look_up(self, name: str, values: Sequence[str]) -> None:

@@ -74,7 +74,7 @@ class DuckDBEngine:
         return dict(self._schema)
 
     @quiet
-    def keep(self, name: str, query: exp.Query) -> None:
+    def keep(self, name: str, query: exp.Query) -> bool:
         """Copy the rows of ``query`` into memory as relation ``name``; leave it a view where they are too many."""
         text, limits = _sql(query), self._limits
         with self._lock:
@@ -90,6 +90,7 @@ class DuckDBEngine:
             if rows > limits.rows:
                 raise ValueError(f"more than {limits.rows} rows")
             self._require_rows()
+            return rows <= fits
 
     @quiet
     def look_up(self, name: str, values: Sequence[str]) -> None:

@@ -55,13 +55,14 @@ class SparkEngine:
         return {name: _TYPES.get(kind, kind.upper()) for name, kind in names.items()}
 
     @quiet
-    def keep(self, name: str, query: exp.Query) -> None:
+    def keep(self, name: str, query: exp.Query) -> bool:
         """Keep the rows of ``query`` as view ``name`` in the executors' memory; what does not fit is computed again."""
         from pyspark import StorageLevel
 
         kept = self._run(query).persist(StorageLevel.MEMORY_ONLY)  # rows never spill to disk
         kept.createOrReplaceTempView(name)
         self._kept.append(kept)
+        return True
 
     @quiet
     def look_up(self, name: str, values: Sequence[str]) -> None:
