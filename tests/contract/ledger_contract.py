@@ -187,7 +187,7 @@ class LedgerContract:
 
     def test_a_denial_is_recorded_and_charges_nothing(self, ledger: Ledger) -> None:
         open_visits(ledger, "0.5")
-        with pytest.raises(BudgetExceeded, match="0.6") as refused:
+        with pytest.raises(BudgetExceeded, match=r"0\.6") as refused:
             ledger.reserve(TABLE, laplace("0.6"), key="k", digest=DIGEST)
         assert refused.value.spent == "nothing"
         assert ledger.account(TABLE).spent == Cost(0)
@@ -277,7 +277,7 @@ class LedgerContract:
 
     # Prices that hold only in some accounts
 
-    @pytest.mark.parametrize("unit, adjacency", [("row", "replace-one"), ("user:patient:3", "replace-one")])
+    @pytest.mark.parametrize(("unit", "adjacency"), [("row", "replace-one"), ("user:patient:3", "replace-one")])
     def test_a_monotone_price_is_refused_where_rows_are_replaced(
         self, ledger: Ledger, unit: str, adjacency: str
     ) -> None:
@@ -289,7 +289,7 @@ class LedgerContract:
         assert reserved(ledger, replace(monotone, monotone=False)).cost == Cost(200_000_000)
 
     @pytest.mark.parametrize(
-        "unit, adjacency",
+        ("unit", "adjacency"),
         [("row", "replace-one"), ("user:patient:3", "add-remove"), ("user:patient:3", "replace-one")],
     )
     def test_a_price_for_disjoint_cells_is_refused_outside_rows_added_or_removed(
@@ -348,7 +348,7 @@ class LedgerContract:
         kept = ledger.settle(permit, replace(REDUCTION, stop=1), b"x")
         assert (kept.spent_after, ledger.account(TABLE).spent) == (Cost(200_000_000), Cost(200_000_000))
 
-    @pytest.mark.parametrize("accountant, delta", [("zcdp", "0"), ("pure", "1e-6")])
+    @pytest.mark.parametrize(("accountant", "delta"), [("zcdp", "0"), ("pure", "1e-6")])
     def test_stopping_early_gives_nothing_back_elsewhere(
         self, ledger: Ledger, accountant: AccountantName, delta: str
     ) -> None:

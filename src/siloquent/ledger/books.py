@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from siloquent.ledger.base import Account, Head
 
@@ -13,8 +12,7 @@ ANSWER_PAGE = 100
 """Payloads may be large: fewer of them are held at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class EntryRow:
+class EntryRow(NamedTuple):
     """An entry as it is stored; ``account`` is a copy out of ``body``, for looking up."""
 
     seq: int
@@ -24,8 +22,7 @@ class EntryRow:
     hash: str
 
 
-@dataclass(frozen=True, slots=True)
-class PermitRow:
+class PermitRow(NamedTuple):
     """Which key holds the charge of reserve entry ``seq``; what was charged stands in that entry."""
 
     seq: int
@@ -34,8 +31,7 @@ class PermitRow:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerRow:
+class AnswerRow(NamedTuple):
     """The payload that settle entry ``seq`` vouches for; a permit is settled when it has one."""
 
     seq: int

@@ -98,7 +98,12 @@ class SqlBooks:
         self._connection, self._ledger = connection, ledger
 
     def _rows(self, statement: sa.Select[Any], **values: object) -> list[Any]:
-        return list(self._connection.execute(statement, values))
+        return list(self._connection.execute(statement, values).all())
+
+    def _page(self, statement: sa.Select[Any], **values: object) -> list[Any]:
+        """Rows as the driver gives them: SQLAlchemy's own take two thirds of the time of ``verify``."""
+        with self._connection.execute(statement, values) as result:
+            return list(result.cursor.fetchall())
 
     def _row(self, statement: sa.Select[Any], **values: object) -> Any:
         return self._connection.execute(statement, values).first()
@@ -162,18 +167,18 @@ class SqlBooks:
 
     def entries(self, after: int, tree: str | None = None) -> list[EntryRow]:
         if tree is None:
-            return [EntryRow(*row) for row in self._rows(_ENTRIES, after=after)]
+            return [EntryRow._make(row) for row in self._page(_ENTRIES, after=after)]
         # _ and % in a name would match too much: what LIKE finds is looked at once more.
         found: list[EntryRow] = []
         while True:
-            page = [EntryRow(*row) for row in self._rows(_TREE, after=after, tree=tree, shares=f"{tree}/")]
+            page = [EntryRow._make(row) for row in self._rows(_TREE, after=after, tree=tree, shares=f"{tree}/")]
             found += [row for row in page if f"{row.account}/".startswith(f"{tree}/")]
             if found or len(page) < PAGE:
                 return found
             after = page[-1].seq
 
     def permits(self, after: int) -> list[PermitRow]:
-        return [PermitRow(*row) for row in self._rows(_PERMITS, after=after)]
+        return [PermitRow._make(row) for row in self._page(_PERMITS, after=after)]
 
     def answers(self, after: int, table: str | None = None) -> list[AnswerRow]:
         rows = self._rows(_ANSWERS, after=after) if table is None else self._rows(_ANSWERS_OF, after=after, table=table)

@@ -21,6 +21,7 @@ from siloquent.privacy.accountants import Cost
 from siloquent.privacy.events import event_from_json
 
 _PRICES_KEPT = 10_000
+_DECODE = json.JSONDecoder().raw_decode  # half the time of json.loads
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +90,13 @@ class _Beside(Generic[_R]):
         if row is None or row.seq > seq:
             raise _Wrong(f"the {self.what} of entry {seq} is missing")
         if row.seq < seq:
-            raise _Wrong(f"a {self.what} stands at entry {row.seq}, which gives none")
+            raise _Wrong(f"the {self.what} at entry {row.seq} was given by no entry")
         return row
 
     def end(self) -> None:
         row = next(self.rows, None)
         if row is not None:
-            raise _Wrong(f"a {self.what} stands at entry {row.seq}, which gives none")
+            raise _Wrong(f"the {self.what} at entry {row.seq} was given by no entry")
 
 
 class _Replay:
@@ -141,7 +142,9 @@ class _Replay:
             raise _Wrong(f"entry {entry.seq} was changed")
         self.seq, self.hash = entry.seq, entry.hash
         try:
-            facts = json.loads(entry.body)
+            facts, end = _DECODE(entry.body)
+            if end != len(entry.body):
+                raise _Wrong(f"entry {entry.seq} has more after its body")
             if facts["account"] != entry.account:
                 raise _Wrong(f"entry {entry.seq} is filed under another account")
             self.kinds[facts["kind"]](facts)
