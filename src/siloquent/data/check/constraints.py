@@ -23,8 +23,9 @@ from siloquent.schema import (
 )
 from siloquent.schema.reading import read_moment
 
+MOST_CANDIDATES = 10**9
 MOST_PAIRED = 20_000
-"""Rows of which all pairs are looked at where no equality narrows them down."""
+"""Rows of which pairs are looked at where all rows would make more than ``MOST_CANDIDATES``."""
 MOST_REFERENCED = 10**6
 _OPERATORS: dict[str, type[exp.Binary]] = {
     "=": exp.EQ,
@@ -127,15 +128,24 @@ class _Checker:
         if not constraint.is_binary:
             query = exp.select("1").from_(self._rows(constraint.attributes, "t1")).where(*compared)
             return self._count(query), "rows do what no row may"
-        narrow = any(c.op == "=" and _joins(c) for c in constraint.comparisons)
-        most = None if narrow else MOST_PAIRED
+        most = None if self._candidates(constraint) <= MOST_CANDIDATES else MOST_PAIRED
         pairs = exp.select("1").from_(self._rows(constraint.attributes, "t1", most=most))
         pairs = pairs.join(self._rows(constraint.attributes, "t2", most=most), on=exp.and_(*compared))
         # A row may not stand against itself: such pairs are counted on their own and taken off.
         alone = exp.select("1").from_(self._rows(constraint.attributes, "t1", most=most))
         alone = alone.where(*(self._compared(c, alone=True) for c in constraint.comparisons))
-        among = "" if narrow else f" among the first {MOST_PAIRED:,} rows"
+        among = f" among the first {most:,} rows" if most else ""
         return self._count(pairs) - self._count(alone), f"pairs of rows do what no two rows may{among}"
+
+    def _candidates(self, constraint: DenialConstraint) -> int:
+        """How many pairs of rows agree where the constraint asks for it, and so have to be compared."""
+        same = [c.left.attribute for c in constraint.comparisons if c.op == "=" and _same_attribute(c)]
+        keys = [name(self._column(attribute).read_name) for attribute in dict.fromkeys(same)]
+        counted = exp.alias_(exp.cast(exp.Count(this=exp.Star()), "DOUBLE"), "n")
+        groups = exp.select(counted).from_(self._rows(same or constraint.attributes, "t1")).group_by(*keys)
+        pairs = exp.func("COALESCE", exp.Sum(this=exp.Mul(this=exp.column("n"), expression=exp.column("n"))), whole(0))
+        total = exp.select(exp.alias_(exp.cast(pairs, "BIGINT"), "pairs")).from_(groups.subquery("groups"))
+        return int(self._engine.aggregate(total).column("pairs")[0].as_py())
 
     def _compared(self, comparison: Comparison, *, alone: bool = False) -> exp.Expr:
         """``comparison`` over t1 and t2; with ``alone`` both are t1."""
@@ -196,9 +206,10 @@ def _fix(constraint: FunctionalDependency | DenialConstraint | Key) -> str:
     return "hard = false, weight = 1 in the constraint, or mend the source" if constraint.hard else ""
 
 
-def _joins(comparison: Comparison) -> bool:
-    right = comparison.right
-    return isinstance(right, Place) and right.tuple_variable != comparison.left.tuple_variable
+def _same_attribute(comparison: Comparison) -> bool:
+    left, right = comparison.left, comparison.right
+    same = isinstance(right, Place) and right.attribute == left.attribute
+    return same and right.tuple_variable != left.tuple_variable  # type: ignore[union-attr]
 
 
 def _known(value: exp.Expr) -> exp.Expr:
