@@ -169,6 +169,11 @@ class Session:
     def _opened(self, account: str, limit: Cost, schema: TableSchema, *, parent: str | None = None) -> Account:
         known = self._known(account)
         declared = (schema.budget.accountant, schema.unit.code, schema.adjacency)
+        if known is None and schema.budget.epoch > 1 and parent is None:
+            raise LedgerError(
+                f"The ledger has no account {account!r}: a new epoch is the owner's statement, not an edit.",
+                fix=f"set epoch back, then: siloquent epoch open {schema.name}",
+            )
         if known is None:
             own: dict[str, Any] = dict(zip(("accountant", "unit", "adjacency"), declared, strict=True))
             return self.ledger.open_account(account, limit=limit, parent=parent, **({} if parent else own))

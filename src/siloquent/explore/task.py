@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from siloquent.errors import BudgetExceeded, RequestError
+from siloquent.errors import BudgetExceeded, KeyReused, RequestError
 from siloquent.explore.estimate import reconstruct
 from siloquent.explore.measure import measure
 from siloquent.explore.plan.explain import Explanation, explain_plan
@@ -43,8 +44,12 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
     schema = session.schema(query.table)
     account = session.account(query.table)
     chosen = plan(query, schema, left=limit_of_budget(schema.budget))
-    _check_price(chosen, account, max_cost)
-    permit = _reserve(session, chosen, account, key)
+    asked = _Asked(key, account.name, request_digest(session, query, account, schema))
+    permit = asked.held(session)
+    if permit is None:
+        _check_price(chosen, account, max_cost)
+        session.table(query.table)  # what is wrong with a source is found before it costs anything
+        permit = _reserve(session, chosen, asked)
     stored = permit if isinstance(permit, Stored) else _measured(session, chosen, permit)
     return assemble(chosen, schema, stored, replayed=isinstance(permit, Stored))
 
@@ -79,23 +84,42 @@ def _check_price(chosen: Plan, account: Account, max_cost: str | None) -> None:
         )
 
 
-def _reserve(session: Session, chosen: Plan, account: Account, key: str | None) -> Permit | Stored:
-    query = chosen.query
-    digest = request_digest(session, query, account, session.schema(query.table))
-    # A key is its account's own: otherwise analysts could learn from each other's refusals which keys are taken.
-    own_key = None if key is None else f"{account.name}:{_checked(key)}"
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request as the ledger knows it."""
+
+    key: str | None
+    account: str
+    digest: str
+
+    def __post_init__(self) -> None:
+        if self.key is not None and not (1 <= len(self.key) <= 64 and self.key.isascii() and self.key.isprintable()):
+            raise RequestError("A key is 1 to 64 printable ASCII characters.", fix="--key monday-report")
+
+    @property
+    def own_key(self) -> str | None:
+        """A key is its account's own: otherwise analysts could learn from refusals which keys others have used."""
+        return None if self.key is None else f"{self.account}:{self.key}"
+
+    def held(self, session: Session) -> Permit | Stored | None:
+        """What was asked under this key before."""
+        if self.own_key is None:
+            return None
+        try:
+            return session.ledger.held(self.account, key=self.own_key, digest=self.digest)
+        except KeyReused:
+            raise KeyReused(
+                f"The key {self.key!r} belongs to another question.", fix="use a new key, or repeat that question"
+            ) from None
+
+
+def _reserve(session: Session, chosen: Plan, asked: _Asked) -> Permit | Stored:
     try:
-        return session.ledger.reserve(account.name, chosen.event, key=own_key, digest=digest)
+        return session.ledger.reserve(asked.account, chosen.event, key=asked.own_key, digest=asked.digest)
     except BudgetExceeded as refused:
         raise BudgetExceeded(
             refused.account, asked=refused.asked, left=refused.left, fix=_what_fits(session, chosen) or refused.fix
         ) from None
-
-
-def _checked(key: str) -> str:
-    if not (1 <= len(key) <= 64 and key.isascii() and key.isprintable()):
-        raise RequestError("A key is 1 to 64 printable ASCII characters.", fix="--key monday-report")
-    return key
 
 
 def _what_fits(session: Session, chosen: Plan) -> str:

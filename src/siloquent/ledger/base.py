@@ -184,6 +184,14 @@ class Ledger(Protocol):
         """
         ...
 
+    def held(self, account: str, *, key: str, digest: str) -> Permit | Stored | None:
+        """What ``reserve`` would find under ``key``: an open permit, a stored answer, or None. Charges nothing.
+
+        Raises:
+            KeyReused: ``key`` belongs to another request.
+        """
+        ...
+
     def settle(self, permit: Permit, event: Event, payload: bytes) -> Stored:
         """Keep the measurement; only after this may it leave the process. The first payload stored wins.
 

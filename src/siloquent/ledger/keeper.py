@@ -125,16 +125,17 @@ class Keeper(ABC):
         with self._write("reserve") as books:
             known = books.permit(key=key)
             if known is not None:
-                if (known.account, known.digest) != (account, digest):
-                    raise KeyReused(
-                        f"The key {key!r} belongs to another request.", fix="use a new key, or repeat that request"
-                    )
-                return self._standing(books, known)
+                return self._standing(books, _same_request(known, account, digest))
             outcome = self._charge(books, PermitRow(books.head().seq + 1, account, key, digest), event, text)
         # The refusal's entry is committed by now.
         if isinstance(outcome, BudgetExceeded):
             raise outcome
         return outcome
+
+    def held(self, account: str, *, key: str, digest: str) -> Permit | Stored | None:
+        with self._read() as books:
+            known = books.permit(key=key)
+            return None if known is None else self._standing(books, _same_request(known, account, digest))
 
     def _charge(self, books: Books, row: PermitRow, event: Event, text: str) -> Permit | BudgetExceeded:
         line = line_of(books, row.account)
@@ -261,6 +262,14 @@ class Keeper(ABC):
         entry = EntryRow(seq, account, body, head.hash, seal(head.hash, seq, body))
         books.add_entry(entry)
         return entry
+
+
+def _same_request(known: PermitRow, account: str, digest: str) -> PermitRow:
+    if (known.account, known.digest) != (account, digest):
+        raise KeyReused(
+            f"The key {known.key!r} belongs to another request.", fix="use a new key, or repeat that request"
+        )
+    return known
 
 
 def _account_facts(account: Account) -> dict[str, Any]:

@@ -13,12 +13,15 @@ Definition = Literal["pure", "zcdp", "approximate", "local", "input-privacy"]
 DEFAULT_DELTA = Fraction(1, 10**6)
 
 
-def digits(value: float | Fraction, places: int = 4) -> str:
-    """``value`` rounded *up* to ``places`` significant digits, as plain decimal text: a cost is never understated."""
-    from decimal import ROUND_CEILING, Context, Decimal
+def digits(value: float | Fraction, places: int = 4, *, up: bool = True) -> str:
+    """``value`` with ``places`` significant digits, as plain decimal text.
+
+    Rounded up, so that a cost is never understated; not ``up``: down, so that what is left is never overstated.
+    """
+    from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
     exact = Fraction(value)
-    context = Context(prec=places, rounding=ROUND_CEILING)
+    context = Context(prec=places, rounding=ROUND_CEILING if up else ROUND_FLOOR)
     return format(context.divide(Decimal(exact.numerator), Decimal(exact.denominator)).normalize(), "f")
 
 

@@ -53,9 +53,10 @@ def write_release(
         if read_manifest(target).receipt != manifest.receipt:
             raise ReleaseError(f"Another release named {manifest.id} is in {releases}.", fix="siloquent release list")
         return target
-    releases.mkdir(parents=True, exist_ok=True)
-    building = Path(tempfile.mkdtemp(prefix=".building-", dir=releases))
+    building = releases / ".building"
     try:
+        releases.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(prefix=".building-", dir=releases))
         write_table(building / name, table, _format_of(name))
         entry = ReleaseFile(name, sha256_of(building / name), table.num_rows, tuple(table.column_names), dict(grid))
         (building / MANIFEST).write_text(replace(manifest, files=(entry,)).to_json(), encoding="utf-8")

@@ -30,12 +30,12 @@ def test_a_promise_is_kept_on_the_worst_data(name: str, accountant: str) -> None
     assert_rate_at_most(misses(plan, RUNS), RUNS, BETA)
 
 
-# The factorisation and the rounds are calibrated by a union bound: only far more than twice beta breaks through.
+# Strategies, factorisation and rounds are calibrated by upper bounds: only far more than twice beta breaks through.
 @pytest.mark.parametrize(
     ("name", "accountant", "confidence"),
     [
         ("QW1", "pure", "0.9"),
-        ("QW2", "pure", "0.9"),
+        ("QW2", "pure", "0.8"),
         ("QI1", "pure", "0.9"),
         ("QI2", "pure", "0.9"),
         ("QT1", "pure", "0.9"),

@@ -110,7 +110,7 @@ class Answer:
                 "label": self.accuracy.label,
                 "unit": self.accuracy.unit,
             },
-            "cost": {**cost, "left": digits(self.cost.left, 6)},
+            "cost": {**cost, "left": digits(self.cost.left, 6, up=False)},
             "guarantee": self.guarantee.sentence(),
             "receipt": {"ledger": self.receipt.ledger, "seq": self.receipt.seq, "hash": self.receipt.hash},
             "mechanism": self.mechanism,

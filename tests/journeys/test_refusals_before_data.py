@@ -1,0 +1,95 @@
+"""What is wrong with a source costs nothing; a failure while rows are read stays charged, and its repeat is free."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import siloquent as sq
+from siloquent.errors import BudgetExceeded, DataError, LedgerError, SchemaError, SiloquentError
+
+SCHEMA = """
+format = 1
+attribute = [{{ name = "ward", type = "category", values = ["A", "B"], null = "drop" }}]
+[table]
+name = "visits"
+source = "csv:visits.csv"
+adjacency = "add-remove"
+unit = {{ kind = "row" }}
+[budget]
+accountant = "pure"
+epsilon = "1"
+epoch = {epoch}
+"""
+QUESTION = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 50"
+
+
+def workspace(folder: Path, rows: str, *, epoch: int = 1) -> Path:
+    sq.create_workspace(folder)
+    (folder / "schemas" / "visits.toml").write_text(SCHEMA.format(epoch=epoch))
+    (folder / "visits.csv").write_text(rows)
+    return folder
+
+
+def test_a_missing_file_or_column_costs_nothing(tmp_path: Path) -> None:
+    folder = workspace(tmp_path / "w", "wrd\nA\n")
+    with sq.open(folder) as session:
+        with pytest.raises(SchemaError):
+            session.ask(QUESTION)
+        (folder / "visits.csv").unlink()
+        with pytest.raises(SiloquentError) as refused:
+            session.ask(QUESTION)
+        assert refused.value.spent == "nothing"
+        assert session.left("visits").amount == 10**9
+
+
+def test_a_replay_needs_neither_source_nor_allowance(tmp_path: Path) -> None:
+    folder = workspace(tmp_path / "w", "ward\nA\nB\n")
+    with sq.open(folder) as session:
+        first = session.ask(QUESTION, key="k")
+    (folder / "visits.csv").unlink()
+    with sq.open(folder) as session:
+        assert session.ask(QUESTION, key="k", max_cost="0.000000001") == first
+
+
+def test_a_new_epoch_is_not_a_matter_of_editing(tmp_path: Path) -> None:
+    folder = workspace(tmp_path / "w", "ward\nA\n", epoch=2)
+    with sq.open(folder) as session, pytest.raises(LedgerError, match="statement"):
+        session.ask(QUESTION)
+
+
+def test_a_failed_measurement_stays_charged_once_and_is_repeated_for_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = workspace(tmp_path / "w", "ward\nA\nB\n")
+    with sq.open(folder) as session:
+        table = session.table("visits")
+        engine = table._engine
+        monkeypatch.setattr(type(engine), "aggregate", lambda *_: (_ for _ in ()).throw(OSError("disk gone at row 17")))
+        with pytest.raises(DataError) as failed:
+            session.ask(QUESTION, key="k")
+        assert "17" not in str(failed.value)
+        assert failed.value.__cause__ is None
+        assert "charged" in failed.value.spent
+        left = session.left("visits").amount
+        assert left < 10**9
+        monkeypatch.undo()
+        answer = session.ask(QUESTION, key="k")
+        assert session.left("visits").amount == left
+        assert [row[0] for row in answer.rows] == ["A", "B"]
+
+
+def test_a_refusal_by_the_ledger_is_written_and_costs_nothing(tmp_path: Path) -> None:
+    folder = workspace(tmp_path / "w", "ward\nA\n")
+    with sq.open(folder) as session:
+        fix = ""
+        while not fix:
+            try:
+                session.ask(QUESTION)
+            except BudgetExceeded as refused:
+                fix = refused.fix
+        assert fix.startswith("ask with ERROR")
+        kinds = [entry.kind for entry in session.ledger.entries()]
+        assert kinds[-1] == "deny"
+        assert session.left("visits").amount >= 0
