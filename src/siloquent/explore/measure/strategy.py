@@ -172,9 +172,9 @@ def _searched(compiled: Compiled, norm: Norm) -> list[Strategy]:
     cells = matrix.shape[1]
     real = [Strategy("cells", np.eye(cells)), *best_trees(matrix, norm=norm)]
     if norm == "l2":
-        real.append(best_factorisation(matrix, steps=60 if cells <= 256 else 30))
+        real.append(best_factorisation(matrix, steps=60 if cells <= 256 else 12))
     elif cells <= 256:
         real += [best_identity(matrix, p=p, starts=8, steps=400, seed=_seed(compiled)) for p in (4, 6, 8) if p < cells]
     else:
-        real.append(best_identity(matrix, p=16, starts=1, steps=200, seed=_seed(compiled)))
+        real.append(best_identity(matrix, p=16, starts=1, steps=100, seed=_seed(compiled)))
     return real
