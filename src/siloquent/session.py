@@ -8,7 +8,7 @@ import re
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from siloquent.errors import LedgerError, NotAllowed, RequestError, SchemaError, UnknownName
 from siloquent.ledger import Account, Ledger
@@ -39,7 +39,7 @@ class Session:
     def __repr__(self) -> str:
         return f"Session({str(self.workspace.folder)!r}, analyst={self.analyst!r})"
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
