@@ -1,141 +1,140 @@
-"""Every noise function keeps its claim on neighbours, and the audit finds each planted fault."""
+"""Every noise function keeps its claims, and every planted fault is caught."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
+from itertools import permutations
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from audit.harness import assert_private, audit, exact_epsilon
-from siloquent.privacy import epsilon_of_zcdp
-from siloquent.privacy.noise import add_gaussian, add_geometric, add_laplace, noise_chain
-from siloquent.privacy.noise.selection import selections
+from siloquent.privacy.noise import add_gaussian, add_laplace
+from siloquent.privacy.noise.selection import Rule
+from tests.audit import noise_cases
+from tests.audit.grid import assert_on_grid, check_grid, on_grid
+from tests.audit.harness import exact_epsilon
+from tests.audit.noise_cases import EPSILONS, GROWING, MOVING, Case, Counts, Pair
+from tests.statistical.noise.laws import selection_chances
 
 pytestmark = pytest.mark.statistical
-N = 200_000
-EPSILONS = [Fraction(1, 10), Fraction(1), Fraction(4)]
-PAIRS = [((0,), (1,)), ((3, 7), (3, 8)), ((5, 0, 0), (4, 0, 0))]
-DELTA = 1e-3
+
+CLAIMS, FAULTS = list(noise_cases.claims()), list(noise_cases.faults())
 
 
-def repeated(data: object, n: int) -> NDArray[np.int64]:
-    return np.tile(np.asarray(data, dtype=np.int64), (n, 1))
+@pytest.mark.parametrize("case", CLAIMS, ids=str)
+def test_no_claim_is_refuted(case: Case) -> None:
+    found = case.audit()
+    assert not found.refuted, found
 
 
-def laplace(scale: Fraction) -> Callable[[object, int], NDArray[np.int64]]:
-    return lambda data, n: add_laplace(repeated(data, n), scale=scale)
+@pytest.mark.parametrize("case", FAULTS, ids=str)
+def test_a_planted_fault_is_caught(case: Case) -> None:
+    found = case.audit()
+    assert found.refuted, f"unnoticed: {found}"
 
 
-def gaussian(variance: Fraction) -> Callable[[object, int], NDArray[np.int64]]:
-    return lambda data, n: add_gaussian(repeated(data, n), variance=variance)
+def test_enough_is_audited() -> None:
+    assert len({case.name for case in CLAIMS + FAULTS}) == len(CLAIMS + FAULTS)
+    assert 2 * len(CLAIMS) >= 280  # in both directions; tests/audit/test_mechanisms.py brings more
+    assert len(FAULTS) >= 40
 
 
-def top(k: int, scale: Fraction) -> Callable[[object, int], NDArray[np.int64]]:
-    def release(data: object, n: int) -> NDArray[np.int64]:
-        return np.argsort(-add_geometric(repeated(data, n), scale=scale), axis=1, kind="stable")[:, :k]
+# Finite mechanisms are not sampled: their chances are enumerated.
 
-    return release
-
-
-def selected(rule: str, rate: Fraction) -> Callable[[object, int], NDArray[np.int64]]:
-    return lambda data, n: selections(np.asarray(data, dtype=np.int64), rate=rate, rule=rule, times=n)  # type: ignore[arg-type]
+RULES: list[Rule] = ["permute-and-flip", "exponential"]
+PAIRS = [(pair, factor) for pairs, factor in ((GROWING, 1), (MOVING, 2)) for pair in pairs.values()]
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=str)
 @pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
-def test_laplace_is_pure(epsilon: Fraction, pair: tuple[object, object]) -> None:
-    assert_private(laplace(1 / epsilon), pair, epsilon=float(epsilon), n=N)
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("pair", "factor"), PAIRS, ids=str)
+def test_a_selection_costs_at_most_its_price_exactly(rule: Rule, pair: Pair, factor: int, epsilon: Fraction) -> None:
+    channel = np.array([selection_chances(rule, utilities, epsilon / factor) for utilities in pair])
+    assert exact_epsilon(channel) <= float(epsilon) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=str)
-@pytest.mark.parametrize("variance", [Fraction(50), Fraction(2), Fraction(1, 3)], ids=str)
-def test_gaussian_is_concentrated(variance: Fraction, pair: tuple[object, object]) -> None:
-    epsilon = epsilon_of_zcdp(float(1 / (2 * variance)), DELTA)
-    assert_private(gaussian(variance), pair, epsilon=epsilon, delta=DELTA, n=N)
+@pytest.mark.parametrize("rule", RULES)
+def test_a_selection_reaches_its_price_so_that_none_of_it_is_given_away(rule: Rule) -> None:
+    pair = (0,) * 7, (-2,) + (2,) * 6  # utilities that move by 2
+    channel = np.array([selection_chances(rule, utilities, Fraction(5)) for utilities in pair])
+    assert 0.99 * 20 <= exact_epsilon(channel) <= 20 * (1 + 1e-9)
+    halved = np.array([selection_chances(rule, utilities, Fraction(10)) for utilities in pair])
+    assert exact_epsilon(halved) > 20  # the twin: a rate that forgets its factor two
 
 
-@pytest.mark.parametrize(
-    "pair", [((0, 0, 0), (1, 1, 1)), ((2, 0, 1), (3, 0, 1)), ((0, 0, 0, 0), (1, 1, 0, 0))], ids=str
-)
+def two_rounds(utilities: Counts, rate: Fraction) -> list[float]:
+    """The chances of all ordered pairs."""
+    weight = [np.exp(float(rate * u)) for u in utilities]
+    total = sum(weight)
+    return [weight[a] / total * weight[b] / (total - weight[a]) for a, b in permutations(range(len(utilities)), 2)]
+
+
 @pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
-def test_one_shot_top_k_is_pure_where_counts_grow_together(epsilon: Fraction, pair: tuple[object, object]) -> None:
-    assert_private(top(2, 2 / epsilon), pair, epsilon=float(epsilon), n=N)
+@pytest.mark.parametrize(("pair", "factor"), PAIRS, ids=str)
+def test_two_rounds_cost_at_most_their_price_exactly(pair: Pair, factor: int, epsilon: Fraction) -> None:
+    channel = np.array([two_rounds(utilities, epsilon / (2 * factor)) for utilities in pair])
+    assert exact_epsilon(channel) <= float(epsilon) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("rule", ["permute-and-flip", "exponential"])
-@pytest.mark.parametrize(
-    "pair", [((0, 0), (1, -1)), ((0, 3, 5), (1, 2, 6)), ((0,) * 6, (1, -1, 1, -1, 1, -1))], ids=str
-)
 @pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
-def test_selection_is_pure(epsilon: Fraction, pair: tuple[object, object], rule: str) -> None:
-    assert_private(selected(rule, epsilon / 2), pair, epsilon=float(epsilon), n=N)
+@pytest.mark.parametrize("size", [2, 5, 1024])
+def test_a_response_costs_exactly_its_price(size: int, epsilon: Fraction) -> None:
+    p = noise_cases.truth(epsilon, size)
+    channel = np.full((size, size), (1 - float(p)) / (size - 1))
+    np.fill_diagonal(channel, float(p))
+    claimed = noise_cases.response_epsilon(p, size)
+    assert exact_epsilon(channel) == pytest.approx(claimed, rel=1e-9)
+    assert exact_epsilon(channel) > claimed * 0.9  # the twin: a price a tenth short
 
 
-SCALES = (Fraction(4), Fraction(2), Fraction(1))
+# Released floats: whole noise times a grid, and the fault of adding float noise.
+
+STARTS = [(0, 1), (6, 7), (999_999, 1_000_000)]
+Floats = NDArray[np.float64]
 
 
-def pokes(data: int, n: int) -> NDArray[np.int64]:
-    """All noisy answers of one chain: the last, finest one is all that may be paid for."""
-    return (noise_chain(n, scales=SCALES) + data).T
+@pytest.mark.parametrize("pair", STARTS, ids=str)
+@pytest.mark.parametrize("grid", [Fraction(1), Fraction(1, 10), Fraction(1, 1024), Fraction(1000)], ids=str)
+def test_whole_noise_times_a_grid_tells_nothing_by_its_last_bits(pair: tuple[int, int], grid: Fraction) -> None:
+    def release(exact: int, n: int) -> Floats:
+        return on_grid(add_laplace(np.full(n, exact, dtype=np.int64), scale=1).astype(float), grid)
+
+    assert_on_grid(release, pair, grid=grid, epsilon=1.0, n=60_000)
 
 
-def test_a_chain_costs_its_last_poke_alone() -> None:
-    assert_private(pokes, (0, 1), epsilon=1.0, n=N)
+def test_whole_gaussian_noise_times_a_grid_lies_on_it() -> None:
+    def release(exact: int, n: int) -> Floats:
+        return on_grid(add_gaussian(np.full(n, exact, dtype=np.int64), variance=9).astype(float), Fraction(1, 10))
+
+    found = check_grid(release, (0, 1), grid=Fraction(1, 10), epsilon=2.0, n=60_000)
+    assert not found.refuted, found
 
 
-# Planted faults
-
-
-def test_a_laplace_scale_a_tenth_short_is_caught() -> None:
-    assert audit(laplace(Fraction(9, 10)), ((0,), (1,)), epsilon=1.0, n=2 * N).refuted
-
-
-def test_a_laplace_scale_for_l2_instead_of_l1_is_caught() -> None:
-    assert audit(laplace(Fraction(1)), ((0, 0, 0), (1, 1, 1)), epsilon=3**0.5, n=N).refuted
-
-
-def test_a_gaussian_of_a_quarter_of_the_variance_is_caught() -> None:
-    claimed = epsilon_of_zcdp(0.25, DELTA)  # variance 2
-    assert audit(gaussian(Fraction(1, 2)), ((0,), (1,)), epsilon=claimed, delta=DELTA, n=2 * N).refuted
-
-
-def test_the_monotone_rule_under_replace_one_is_caught() -> None:
-    assert audit(top(2, Fraction(2)), ((0, 0, 1, 1), (1, 1, 0, 0)), epsilon=1.0, n=2 * N).refuted
-
-
-@pytest.mark.parametrize("rule", ["permute-and-flip", "exponential"])
-def test_a_selection_that_forgets_the_factor_two_is_caught(rule: str) -> None:
-    assert audit(selected(rule, Fraction(1)), ((0,) * 6, (1, -1, 1, -1, 1, -1)), epsilon=1.0, n=N).refuted
-
-
-def test_a_chain_drawn_forwards_is_caught() -> None:
-    def forwards(data: int, n: int) -> NDArray[np.int64]:
-        fresh = [add_laplace(np.zeros(n, dtype=np.int64), scale=scale) for scale in SCALES]
-        return (np.stack(fresh) + data).T
-
-    assert audit(forwards, (0, 1), epsilon=1.0, n=N).refuted
-
-
-def test_float_noise_gives_itself_away_by_its_grid() -> None:
-    """Whole noise lies on one grid whatever the data; where float noise lies depends on what it was added to."""
+@pytest.mark.parametrize("pair", [(0.0, 1.0), (0.1, 1.1), (3.0, 2.0)], ids=str)
+def test_float_noise_is_caught_by_its_last_bits(pair: tuple[float, float]) -> None:
     random = np.random.default_rng(3)
 
-    def is_finer(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return np.mod(values * 2.0**54, 1) != 0
+    def release(exact: float, n: int) -> Floats:
+        return exact + random.laplace(size=n)
 
-    def floats(data: float, n: int) -> NDArray[np.bool_]:
-        return is_finer(data + random.laplace(size=n))
-
-    def whole(data: int, n: int) -> NDArray[np.bool_]:
-        return is_finer(add_laplace(np.full(n, 16 * data, dtype=np.int64), scale=16) / 16)
-
-    assert audit(floats, (0.0, 1.0), epsilon=1.0, n=40_000).refuted
-    assert not audit(whole, (0, 1), epsilon=1.0, n=40_000).refuted
+    found = check_grid(release, pair, grid=Fraction(1, 1024), epsilon=1.0, n=100_000)
+    assert found.off_grid > 0
+    assert found.attack.eps_low > (4 if pair[0] == 0 else 1), found
 
 
-def test_exact_epsilon_of_a_finite_channel() -> None:
-    keep = 3 / 4
-    assert exact_epsilon(np.array([[keep, 1 - keep], [1 - keep, keep]])) == pytest.approx(np.log(3))
+def test_whole_noise_on_a_value_off_the_grid_is_caught() -> None:
+    def release(exact: Fraction, n: int) -> Floats:
+        return float(exact) + add_laplace(np.zeros(n, dtype=np.int64), scale=1)
+
+    found = check_grid(release, (Fraction(0), Fraction(1, 2)), grid=Fraction(1), epsilon=1.0, n=10_000)
+    assert found.refuted
+    assert found.off_grid > 0
+
+
+def test_the_declared_grid_is_the_one_that_counts() -> None:
+    def release(exact: int, n: int) -> Floats:
+        return add_laplace(np.full(n, exact, dtype=np.int64), scale=1) * 0.5
+
+    found = check_grid(release, (0, 1), grid=Fraction(1), epsilon=1.0, n=10_000)
+    assert found.off_grid > 0

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+
+from siloquent.privacy.noise.selection import Rule
 
 FALSE_ALARM = 1e-9
 CELLS = 200
@@ -54,6 +58,26 @@ def gaussian(variance: Fraction) -> Law:
     weights = np.exp(-(values.astype(float) ** 2) / (2 * float(variance)))
     running = np.concatenate([[0.0], np.cumsum(weights / weights.sum())])
     return Law(lambda y: running[np.clip(y + reach, 0, len(running) - 1)], -reach, reach)
+
+
+def selection_chances(rule: Rule, utilities: tuple[int, ...], rate: Fraction) -> list[float]:
+    """The exact chance of each candidate, for permute-and-flip over all orders of refusal."""
+    accept = [math.exp(-rate * (max(utilities) - u)) for u in utilities]
+    if rule == "exponential":
+        return [weight / sum(accept) for weight in accept]
+
+    @cache
+    def among(left: frozenset[int]) -> tuple[float, ...]:
+        """Chances when the candidates ``left`` have not been refused yet."""
+        total = [0.0] * len(utilities)
+        for i in left:
+            total[i] += accept[i] / len(left)
+            if accept[i] < 1:
+                for j, chance in enumerate(among(left - {i})):
+                    total[j] += (1 - accept[i]) * chance / len(left)
+        return tuple(total)
+
+    return list(among(frozenset(range(len(utilities)))))
 
 
 def assert_law(draws: Draws, law: Law) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import cache
 from itertools import permutations
 
 import numpy as np
@@ -13,32 +12,13 @@ import pytest
 from siloquent.privacy import noise
 from siloquent.privacy.noise.selection import Rule, selections
 from statistical.noise import laws
+from statistical.noise.laws import selection_chances as chances
 
 pytestmark = pytest.mark.statistical
 
 TIMES = 1_000_000
 UTILITIES = [(0, 3, 5, 4), (0, 0, 0), (7,), (-3, -1, -1, -4, 0, -2), (2**60, 2**60 - 2, 2**60 - 1)]
 RATES = [Fraction(1, 10), Fraction(1, 2), Fraction(3)]
-
-
-def chances(rule: Rule, utilities: tuple[int, ...], rate: Fraction) -> list[float]:
-    """Exact chances of each candidate."""
-    accept = [math.exp(-rate * (max(utilities) - u)) for u in utilities]
-    if rule == "exponential":
-        return [weight / sum(accept) for weight in accept]
-
-    @cache
-    def among(left: frozenset[int]) -> tuple[float, ...]:
-        """Chances when the candidates ``left`` have not been refused yet."""
-        total = [0.0] * len(utilities)
-        for i in left:
-            total[i] += accept[i] / len(left)
-            if accept[i] < 1:
-                for j, chance in enumerate(among(left - {i})):
-                    total[j] += (1 - accept[i]) * chance / len(left)
-        return tuple(total)
-
-    return list(among(frozenset(range(len(utilities)))))
 
 
 @pytest.mark.parametrize("rate", RATES, ids=str)
