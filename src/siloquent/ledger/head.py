@@ -28,7 +28,7 @@ def alone(lock: Path) -> Iterator[None]:
 
 
 class HeadFile:
-    """``SEQ HASH`` in one line, replaced whole after each commit and never moved backwards.
+    """``SEQ HASH`` in one line, written over after each commit and never moved backwards.
 
     The database may be ahead of it (a process died between commit and note). A missing file is written anew: whoever
     can delete it is caught by a checkpoint kept elsewhere, not by this file.
@@ -42,8 +42,17 @@ class HeadFile:
         """What the file says, or None if there is none.
 
         Raises:
-            LedgerError: it is not a head file.
+            LedgerError: it is not a head file, or nobody may lock it.
         """
+        try:
+            with alone(self._lock):
+                return self._read()
+        except OSError as failed:
+            raise LedgerError(
+                f"{self._lock.name} cannot be opened: {failed.strerror}.", fix="mend the permissions of its folder"
+            ) from None
+
+    def _read(self) -> Head | None:
         try:
             found = _LINE.fullmatch(self.path.read_text(encoding="ascii"))
         except FileNotFoundError:
@@ -82,9 +91,11 @@ class HeadFile:
         """
         try:
             with alone(self._lock):
-                noted = self.read()
-                if noted is None or noted.seq < head.seq:
-                    self._replace(f"{head.seq} {head.hash}\n")
+                noted = self._read()
+                if noted is None:
+                    self._make(head)
+                elif noted.seq < head.seq:
+                    self._overwrite(head)
         except OSError as failed:
             raise LedgerError(
                 f"{self.path.name} cannot be written: {failed.strerror}. The charge itself is kept.",
@@ -92,12 +103,26 @@ class HeadFile:
                 spent="what was reserved; a repeat with the same key costs no more",
             ) from None
 
-    def _replace(self, text: str) -> None:
-        # Not synced: after a power cut the note may be an older one, never half of one, and the database is ahead.
+    def _make(self, head: Head) -> None:
         building = self.path.with_name(f"{self.path.name}.new")
         handle = os.open(building, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            os.write(handle, text.encode("ascii"))
+            os.write(handle, _line(head))
+            os.fsync(handle)
         finally:
             os.close(handle)
         os.replace(building, self.path)
+
+    def _overwrite(self, head: Head) -> None:
+        # In place: to replace the file took a fifth of a charge's time. One write within one sector is never torn, and
+        # all readers hold the lock. Not synced: after a power cut an older note may be back, and the database is ahead.
+        handle = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.pwrite(handle, _line(head), 0)
+        finally:
+            os.close(handle)
+
+
+def _line(head: Head) -> bytes:
+    """All lines have one length, so that a later one covers an earlier one."""
+    return f"{head.seq:018d} {head.hash}\n".encode("ascii")

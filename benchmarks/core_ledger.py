@@ -1,0 +1,197 @@
+"""The ledger under load: races, killed processes, durable charges a second, a million entries, tampering."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from statistics import median
+
+from benchmarks.ledger_trials import (
+    CHARGE,
+    DIGEST,
+    KILLED_AT,
+    TABLE,
+    TAMPERING,
+    Place,
+    grow,
+    in_child,
+    joined,
+    killed_after,
+    killed_at_point,
+    race,
+    tamper,
+    write_history,
+)
+from benchmarks.row import Options, Row
+from siloquent.ledger import Ledger, open_ledger
+
+PROCESSES, SECONDS, ROUNDS = 8, 2.0, 3
+PLENTY = 10**15
+
+
+def rows(options: Options) -> Iterator[Row]:
+    """The rows of this module."""
+    if options.wants("ledger-race-overshoot"):
+        yield overshoot(charges=25 if options.quick else 1_000)
+    if options.wants("ledger-kill-violations"):
+        yield violations(60 if options.quick else 1_000)
+    if options.wants("ledger-durable-charges"):
+        yield durable_charges(SECONDS if options.quick else 10 * SECONDS)
+    if options.wants("ledger-tampering-missed"):
+        yield tampering_missed()
+    if options.wants("ledger-verify"):
+        yield verify_rate(20_000 if options.quick else 200_000)
+    if not options.quick and options.wants("ledger-flat"):
+        yield flat(10**6)
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """A folder on this disk, not in memory: what is measured here is durability."""
+    with tempfile.TemporaryDirectory(prefix="siloquent-ledger-", dir=os.environ.get("TMPDIR", "/var/tmp")) as name:
+        yield Path(name)
+
+
+def overshoot(charges: int) -> Row:
+    """Coins granted or booked beside what fits, when half of all requests fit."""
+    fits = 16 * charges // 2
+    with _folder() as folder:
+        result = race(Place.made(folder, fits), processes=16, charges=charges)
+    return Row(
+        "ledger-race-overshoot",
+        ours=result.overshoot(fits),
+        goal=0,
+        unit="charges",
+        how=f"16 processes x {charges:,} racing charges, SQLite, {fits:,} fit: {result.granted:,} granted, "
+        f"{result.refused:,} refused, {result.spent:,} booked; chain verified",
+    )
+
+
+def violations(kills: int) -> Row:
+    """Broken promises of a ledger whose users are killed with SIGKILL, at each point of the walk and at any moment."""
+    wrong: list[str] = []
+    rng = random.Random(1)
+    with _folder() as folder:
+        place = Place.made(folder, PLENTY)
+        for number in range(kills):
+            key, at = f"key {number}", number % (len(KILLED_AT) + 2)
+            if at < len(KILLED_AT):
+                wrong += killed_at_point(place, key, KILLED_AT[at])
+            else:
+                wrong += killed_after(place, key, rng.uniform(0, 0.03))
+    how = f"{kills:,} SIGKILLs: 6 named points and random times; charged once, same answer, chain right, head not ahead"
+    return Row("ledger-kill-violations", ours=len(wrong), goal=0, unit="violations", how=f"{how} {wrong[:3] or ''}")
+
+
+def durable_charges(seconds: float) -> Row:
+    """Charges a second by eight processes, each on disk before it is granted; raw syncs take turns with them."""
+    ours, peer = [], []
+    with _folder() as folder:
+        place = Place.made(folder, PLENTY)
+        for _ in range(ROUNDS):
+            ours.append(_charges(place, seconds))
+            peer.append(_syncs(folder / "raw", seconds / 2))
+    return Row(
+        "ledger-durable-charges",
+        ours=median(ours),
+        peer=median(peer),
+        goal=200,
+        better="higher",
+        unit="charges/s",
+        how=f"SQLite, {PROCESSES} processes, median of {ROUNDS} x {seconds:.0f} s; peer: one process that appends "
+        "8 KiB and calls fsync, the least that this disk asks for a durable charge without batching",
+    )
+
+
+def _charges(place: Place, seconds: float) -> float:
+    def ask(pipe: int) -> None:
+        done = 0
+        with place.opened() as ledger:
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                ledger.reserve(TABLE, CHARGE, key=None, digest=DIGEST)
+                done += 1
+        os.write(pipe, str(done).encode())
+
+    told = [joined(*child) for child in [in_child(ask) for _ in range(PROCESSES)]]
+    return sum(int(words) for _, words in told) / seconds
+
+
+def _syncs(path: Path, seconds: float) -> float:
+    done, block = 0, bytes(8192)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        os.write(handle, block)
+        os.fsync(handle)
+        done += 1
+    os.close(handle)
+    return done / seconds
+
+
+def tampering_missed() -> Row:
+    """Kinds of tampering that ``verify`` does not find."""
+    missed = []
+    with _folder() as folder:
+        with closing(open_ledger(folder / "history", create=True)) as ledger:
+            write_history(ledger)
+        for number, (kind, statements) in enumerate(TAMPERING.items()):
+            shutil.copy(folder / "history", folder / f"copy{number}")
+            tamper(folder / f"copy{number}", statements)
+            with closing(open_ledger(folder / f"copy{number}")) as ledger:
+                if ledger.verify().ok:
+                    missed.append(kind)
+    how = f"{len(TAMPERING)} kinds tried on a history of 9 entries, without a checkpoint {missed or ''}"
+    return Row("ledger-tampering-missed", ours=len(missed), goal=0, unit="kinds", how=how)
+
+
+def verify_rate(entries: int) -> Row:
+    """Entries that ``verify`` recomputes a CPU second."""
+    with _folder() as folder:
+        place = Place.made(folder, PLENTY)
+        grow(place, entries)
+        with place.opened() as ledger:
+            rate = median(_verified(ledger, entries) for _ in range(3))
+    return Row(
+        "ledger-verify",
+        ours=rate,
+        goal=100_000,
+        better="higher",
+        unit="entries/CPU s",
+        how=f"{entries:,} reservations with their permits in SQLite, median of 3",
+    )
+
+
+def _verified(ledger: Ledger, entries: int) -> float:
+    begin = time.process_time()
+    verdict = ledger.verify()
+    spent = time.process_time() - begin
+    assert verdict.ok, verdict
+    assert verdict.entries == entries
+    return entries / spent
+
+
+def flat(entries: int) -> Row:
+    """How much longer a charge takes in a large ledger than in a new one."""
+    charges = 400
+    with _folder() as folder:
+        small, large = (Place.made(folder / name, PLENTY) for name in ("small", "large"))
+        grow(large, entries)
+        with small.opened() as new, large.opened() as old:
+            times: tuple[list[float], list[float]] = ([], [])
+            for _ in range(charges):
+                for ledger, taken in zip((new, old), times, strict=True):
+                    begin = time.perf_counter()
+                    ledger.reserve(TABLE, CHARGE, key=None, digest=DIGEST)
+                    taken.append(time.perf_counter() - begin)
+            verdict = old.verify()
+            assert verdict.ok, verdict
+    ratio = median(times[1]) / median(times[0])
+    how = f"median durable charge at {entries:,} entries over that in a new ledger, {charges} each, taking turns"
+    return Row("ledger-flat", ours=ratio, goal=1.2, unit="x", how=how)
