@@ -21,12 +21,12 @@ from scripts.postgres import PostgresUnavailable, throwaway_postgres
 OLDEST_JAVA = 17
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist, which reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Under ``--dist loadgroup`` all tests of one server go to one worker: a second server costs more than it saves."""
+    """Under ``--dist loadgroup`` all Spark tests go to one worker: a second Java machine costs more than it saves."""
     for item in items:
-        for server in ("postgres", "spark"):
-            if item.get_closest_marker(server):
-                item.add_marker(pytest.mark.xdist_group(server))
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
