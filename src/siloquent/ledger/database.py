@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
@@ -23,11 +23,21 @@ from siloquent.ledger.sql import FORMAT, LEDGER, SqlBooks
 class DatabaseLedger(Keeper):
     """What SQLite and PostgreSQL ledgers share; a subclass makes the engine, and says how transactions begin."""
 
-    def __init__(self, engine: Engine, *, head: Path | None, crash_points: CrashPoints | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        head: Path | None,
+        make: Callable[[], None] | None = None,
+        crash_points: CrashPoints | None = None,
+    ) -> None:
         self._engine, self._crash_points = engine, crash_points
         self._head = None if head is None else HeadFile(head)
         self._threads, self._pid = threading.local(), os.getpid()
         self._id = ""
+        if make is not None:
+            with self._plain_words():
+                make()
         with self._plain_words(), self._connected().begin():
             self._id = self._recognised()
         with self._read() as books:
@@ -52,8 +62,12 @@ class DatabaseLedger(Keeper):
         """Make what this transaction reads stand still."""
 
     @abstractmethod
-    def _explain(self, failed: DBAPIError) -> LedgerError:
-        """The database's failure in words that a person can act on."""
+    def _explain(self, failed: DBAPIError) -> tuple[str, str]:
+        """The database's failure in words that a person can act on: what is wrong, and the fix."""
+
+    @abstractmethod
+    def _may_stand(self, failed: DBAPIError) -> bool:
+        """Whether a commit that ended in ``failed`` may be durable all the same."""
 
     def _recognised(self) -> str:
         row = self._connected().execute(sa.select(LEDGER)).first()
@@ -75,20 +89,31 @@ class DatabaseLedger(Keeper):
             self._threads.connection = connection
         return connection
 
+    def _let_go(self) -> None:
+        """Drop this thread's connection: after a failure only that is sure to end what it had begun."""
+        connection: Connection | None = getattr(self._threads, "connection", None)
+        self._threads.connection = None
+        if connection is not None and not connection.closed:
+            connection.invalidate()
+            connection.close()
+
     @contextmanager
     def _plain_words(self) -> Iterator[None]:
         try:
             yield
         except DBAPIError as failed:
-            raise self._explain(failed) from None
+            self._let_go()
+            what, fix = self._explain(failed)
+            raise LedgerError(f"{what} Nothing was charged.", fix=fix) from None
         except SQLAlchemyError:
+            self._let_go()
             raise LedgerError("The ledger's database does not answer.", fix="siloquent doctor") from None
 
     @contextmanager
     def _write(self, point: str) -> Iterator[Books]:
         with self._plain_words(), self._turn():
             connection = self._connected()
-            with connection.begin():
+            with connection.begin() as transaction:
                 self._begin_write(connection)
                 books = SqlBooks(connection, self._id)
                 if self._head is not None:
@@ -96,9 +121,27 @@ class DatabaseLedger(Keeper):
                 yield books
                 newest = books.head()
                 self._at(f"before-{point}-commit")
+                with self._doubt():
+                    transaction.commit()
         self._at(f"after-{point}-commit")
         if self._head is not None:
             self._head.note(newest)
+
+    @contextmanager
+    def _doubt(self) -> Iterator[None]:
+        """Where a failure leaves open whether the charge stands, say so: only the key can settle it."""
+        try:
+            yield
+        except DBAPIError as failed:
+            if not self._may_stand(failed):
+                raise
+            self._let_go()
+            what, fix = self._explain(failed)
+            raise LedgerError(
+                f"{what} It failed while it kept the charge.",
+                fix=f"{fix}; then repeat with the same key",
+                spent="at most what was asked; a repeat with the same key costs no more",
+            ) from None
 
     def _at(self, point: str) -> None:
         if self._crash_points is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,17 +16,35 @@ from siloquent.ledger.base import Head
 from siloquent.ledger.books import Books
 
 _LINE = re.compile(r"([0-9]{1,18}) ([0-9a-f]{64})\n")
+LOCK_SECONDS = 30.0
+_PAUSE_SECONDS = 0.0005  # far below one commit; the kernel's own queue knows no patience
 
 
 @contextmanager
-def alone(lock: Path) -> Iterator[None]:
-    """Hold the lock file ``lock`` alone on this machine; the kernel lets go of it when the process dies."""
+def alone(lock: Path, *, seconds: float = LOCK_SECONDS) -> Iterator[None]:
+    """Hold the lock file ``lock`` alone on this machine; the kernel lets go of it when the process dies.
+
+    Raises:
+        TimeoutError: somebody, perhaps a stopped process, holds it for longer than ``seconds``.
+    """
     handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        deadline = time.monotonic() + seconds
+        while not _took(handle):
+            if time.monotonic() > deadline:
+                raise TimeoutError(errno.ETIMEDOUT, "another process has held its lock for too long")
+            time.sleep(_PAUSE_SECONDS)
         yield
     finally:
         os.close(handle)
+
+
+def _took(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 class HeadFile:

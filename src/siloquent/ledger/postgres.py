@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets  # allowed: names of keys and ledgers, never noise
+from functools import partial
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -36,12 +37,9 @@ class PostgresLedger(DatabaseLedger):
             engine = sa.create_engine(url, poolclass=NullPool, connect_args={"options": "-c synchronous_commit=on"})
         except ModuleNotFoundError:
             raise MissingExtra("postgres", "A ledger in PostgreSQL") from None
-        except sa.exc.ArgumentError:
+        except (sa.exc.ArgumentError, ValueError):  # a port that is no number
             raise LedgerError("The ledger's URL cannot be read.", fix="postgresql+psycopg://HOST/DATABASE") from None
-        if create:
-            with self._plain_words():
-                _make(engine)
-        super().__init__(engine, head=head, crash_points=crash_points)
+        super().__init__(engine, head=head, make=partial(_make, engine) if create else None, crash_points=crash_points)
 
     def _begin_write(self, connection: Connection) -> None:
         # The chain has one end, so writers stand in one line anyway; what they read afterwards is the newest.
@@ -50,10 +48,26 @@ class PostgresLedger(DatabaseLedger):
     def _begin_snapshot(self, connection: Connection) -> None:
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 
-    def _explain(self, failed: DBAPIError) -> LedgerError:
-        state = str(getattr(failed.orig, "sqlstate", "") or "")
-        what, fix = _FAILURES.get(state[:2], ("cannot be used", "siloquent doctor"))
-        return LedgerError(f"The ledger's database {what}. Nothing was charged.", fix=fix)
+    def _explain(self, failed: DBAPIError) -> tuple[str, str]:
+        what, fix = _FAILURES.get(_class(failed), ("cannot be used", "siloquent doctor"))
+        return f"The ledger's database {what}.", fix
+
+    def _may_stand(self, failed: DBAPIError) -> bool:
+        # A connection that broke while the server committed does not tell how that ended.
+        return _class(failed) in ("", "08", "57")
+
+
+def _class(failed: DBAPIError) -> str:
+    """The class of the server's error code; empty if the connection itself failed."""
+    state = str(getattr(failed.orig, "sqlstate", "") or "")[:2]
+    if state:
+        return state
+    # A refused connection comes without a code; where the server speaks another language, it "cannot be reached".
+    words = str(failed.orig)
+    return next((code for sign, code in _REFUSALS if sign in words), "")
+
+
+_REFUSALS = (("does not exist", "3D"), ("authentication failed", "28"), ("no password supplied", "28"))
 
 
 _FAILURES = {

@@ -6,6 +6,7 @@ import os
 import secrets  # allowed: names of keys and ledgers, never noise
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,21 +44,22 @@ class SQLiteLedger(DatabaseLedger):
         crash_points: CrashPoints | None = None,
         busy_seconds: float = BUSY_SECONDS,
     ) -> None:
-        self._path = path
+        self._path, self._busy_seconds = path, busy_seconds
         if not path.is_file() and not create:
             raise LedgerError(f"There is no ledger {path.name} in {path.parent}.", fix="siloquent init DIR")
         engine = _engine(path, busy_seconds)
-        if create and not path.exists():
-            with self._plain_words():
-                _make(engine, path)
-        super().__init__(engine, head=head, crash_points=crash_points)
+        make = partial(_make, path) if create and not path.exists() else None
+        super().__init__(engine, head=head, make=make, crash_points=crash_points)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
         # SQLite polls a busy file with growing pauses; a lock of the kernel wakes the next writer at once.
         try:
-            with alone(self._path.with_name(f"{self._path.name}.lock")):
+            with alone(self._path.with_name(f"{self._path.name}.lock"), seconds=self._busy_seconds):
                 yield
+        except TimeoutError:
+            _, what, fix = _FAILURES[0]
+            raise LedgerError(f"The ledger {self._path.name} {what}. Nothing was charged.", fix=fix) from None
         except OSError as failed:
             raise LedgerError(
                 f"The ledger {self._path.name} cannot be written: {failed.strerror}. Nothing was charged.",
@@ -70,14 +72,17 @@ class SQLiteLedger(DatabaseLedger):
     def _begin_snapshot(self, connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN")
 
-    def _explain(self, failed: DBAPIError) -> LedgerError:
+    def _explain(self, failed: DBAPIError) -> tuple[str, str]:
         words = str(failed.orig).lower()
-        for sign, what, fix in _FAILURES:
-            if sign in words:
-                return LedgerError(f"The ledger {self._path.name} {what}. Nothing was charged.", fix=fix)
-        return LedgerError(f"The ledger {self._path.name} cannot be used. Nothing was charged.", fix="siloquent doctor")
+        what, fix = next(((what, fix) for sign, what, fix in _FAILURES if sign in words), _UNKNOWN)
+        return f"The ledger {self._path.name} {what}.", fix
+
+    def _may_stand(self, failed: DBAPIError) -> bool:
+        # What a disk was told to keep and did not confirm may be there after the next start.
+        return "disk i/o" in str(failed.orig).lower()
 
 
+_UNKNOWN = ("cannot be used", "siloquent doctor")
 _FAILURES = (
     ("locked", "was busy for too long", "try again; if it stays so, find the process that holds it"),
     ("full", "has no room left on its disk", "make room on the disk, then ask again"),
@@ -103,7 +108,7 @@ def _engine(path: Path, busy_seconds: float) -> Engine:
     return engine
 
 
-def _make(engine: Engine, path: Path) -> None:
+def _make(path: Path) -> None:
     """Make the file under another name and move it there whole: a crash leaves no half-made ledger."""
     building = path.with_name(f".{path.name}.{secrets.token_hex(4)}")  # allowed: a name
     try:
@@ -112,6 +117,22 @@ def _make(engine: Engine, path: Path) -> None:
         raise LedgerError(
             f"No ledger can be made in {path.parent}: {failed.strerror}.", fix="choose a folder that you can write"
         ) from None
+    try:
+        _fill(building)
+        os.link(building, path)  # fails if somebody else was first: then theirs is the ledger
+        _sync_folder(path.parent)
+    except FileExistsError:
+        pass
+    except OSError as failed:
+        raise LedgerError(
+            f"No ledger can be made in {path.parent}: {failed.strerror}.", fix="choose a folder on a local disk"
+        ) from None
+    finally:
+        for ending in ("", "-wal", "-shm"):
+            building.with_name(building.name + ending).unlink(missing_ok=True)
+
+
+def _fill(building: Path) -> None:
     maker = _engine(building, BUSY_SECONDS)
     try:
         with maker.connect() as connection:
@@ -129,10 +150,12 @@ def _make(engine: Engine, path: Path) -> None:
             connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     finally:
         maker.dispose()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Without this, a power cut may take the new file's name away, and with it every charge."""
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        os.link(building, path)  # fails if somebody else was first: then theirs is the ledger
-    except FileExistsError:
-        pass
+        os.fsync(handle)
     finally:
-        for ending in ("", "-wal", "-shm"):
-            building.with_name(building.name + ending).unlink(missing_ok=True)
+        os.close(handle)
