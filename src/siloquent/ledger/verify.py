@@ -70,6 +70,11 @@ def verify(ledger: str, books: Books, checkpoint: Checkpoint | None) -> Verdict:
     return Verdict(True, replay.seq)
 
 
+_Open = tuple[str, str, str, int, int]
+"""Account, key, event, amount and delta of an open permit: flat, since a ledger may have a million of them."""
+_NEVER: _Open = ("", "", "", 0, 0)
+
+
 class _Row(Protocol):
     @property
     def seq(self) -> int: ...
@@ -105,7 +110,7 @@ class _Replay:
         self.seq, self.hash = 0, genesis(ledger)
         self.tallies: dict[str, _Tally] = {}
         self.lines: dict[str, list[_Tally]] = {}
-        self.open: dict[int, dict[str, Any]] = {}
+        self.open: dict[int, _Open] = {}
         self.prices: dict[tuple[str, str], Cost] = {}
         self.permits: _Beside[PermitRow] = _Beside("permit", all_permits(books))
         self.answers: _Beside[AnswerRow] = _Beside("answer", all_answers(books))
@@ -219,7 +224,7 @@ class _Replay:
             raise _Wrong("a reservation starts from totals that the chain does not give")
         for tally in line:
             tally.add(amount, delta)
-        self.open[self.seq] = facts
+        self.open[self.seq] = (facts["account"], facts["key"], facts["event"], amount, delta)
         if self.permits.take(self.seq) != PermitRow(self.seq, facts["account"], facts["key"], facts["digest"]):
             raise _Wrong(f"the permit of entry {self.seq} was changed")
 
@@ -233,22 +238,21 @@ class _Replay:
         return known
 
     def _settle(self, facts: dict[str, Any]) -> None:
-        reserved = self.open.pop(facts["permit"], None)
-        if reserved is None or reserved["account"] != facts["account"] or reserved["key"] != facts["key"]:
+        account, key, event, *cost = self.open.pop(facts["permit"], _NEVER)
+        if (account, key) != (facts["account"], facts["key"]):
             raise _Wrong("a permit is settled that was not open")
-        line = self.lines[facts["account"]]
-        if facts["event"] != reserved["event"] or facts["cost"] != reserved["cost"]:
-            self._lower(line, reserved, facts)
+        line = self.lines[account]
+        if facts["event"] != event or facts["cost"] != cost:
+            self._lower(line, event, Cost(*cost), facts)
         answer = self.answers.take(self.seq)
         if (answer.permit, answer.table) != (facts["permit"], line[-1].account.name):
             raise _Wrong(f"the answer of entry {self.seq} is filed under another permit")
         if hashlib.sha256(answer.payload).hexdigest() != facts["payload"]:
             raise _Wrong(f"the answer of entry {self.seq} was changed")
 
-    def _lower(self, line: list[_Tally], reserved: dict[str, Any], facts: dict[str, Any]) -> None:
+    def _lower(self, line: list[_Tally], reserved: str, cost: Cost, facts: dict[str, Any]) -> None:
         """A settlement with another event, which may have given something back."""
-        cost, paid = Cost(*reserved["cost"]), Cost(*facts["cost"])
-        events = (event_from_json(reserved["event"]), event_from_json(facts["event"]))
+        paid, events = Cost(*facts["cost"]), (event_from_json(reserved), event_from_json(facts["event"]))
         if paid != rules.final_cost([tally.account for tally in line], events[0], cost, events[1]):
             raise _Wrong("a settlement gives back what it may not")
         for tally in line:
