@@ -1,0 +1,55 @@
+"""What is hashed has one form, and a checkpoint survives only as itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+from siloquent.errors import LedgerError
+from siloquent.ledger import Checkpoint
+from siloquent.ledger.chain import canonical, genesis, seal
+from siloquent.privacy.accountants import Cost
+
+KEPT = Checkpoint("ab" * 16, 7, "c" * 64, {"visits@1": Cost(3, 4), "visits@1/änne": Cost(0)})
+
+
+def test_an_entrys_hash_is_the_documented_one() -> None:
+    prev = genesis("ab" * 16)
+    assert prev == hashlib.sha256(b"ab" * 16).hexdigest()
+    body = canonical({"kind": "deny", "account": "visits@1"})
+    assert body == '{"account":"visits@1","kind":"deny"}'
+    expected = hashlib.sha256(b"\x00" + bytes.fromhex(prev) + b"\x00" * 7 + b"\x01" + body.encode()).hexdigest()
+    assert seal(prev, 1, body) == expected
+
+
+@pytest.mark.parametrize("value", [0.5, None, True, b"x", float("nan"), {"inner": [1, 0.5]}, (1, 2)])
+def test_what_has_several_texts_is_never_hashed(value: Any) -> None:
+    with pytest.raises(LedgerError, match="whole numbers and strings"):
+        canonical({"value": value})
+
+
+def test_the_form_does_not_hang_on_the_order_of_keys() -> None:
+    assert canonical({"a": 1, "b": {"d": "ü", "c": [2]}}) == canonical({"b": {"c": [2], "d": "ü"}, "a": 1})
+
+
+def test_a_checkpoint_is_read_back_as_it_was_written() -> None:
+    assert Checkpoint.from_json(KEPT.to_json()) == KEPT
+    assert "\n" not in KEPT.to_json()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"format": 2}, {"format": None}, {"spent": None}, {"spent": {"a": [1]}}, {"spent": {"a": [-1, 0]}}, {"seq": "x"}],
+)
+def test_what_is_no_checkpoint_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(LedgerError, match="checkpoint"):
+        Checkpoint.from_json(json.dumps({**json.loads(KEPT.to_json()), **changes}))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", "null", '"x"', "{}", "[" * 100_000, "\x00"])
+def test_text_that_is_no_checkpoint_is_refused(text: str) -> None:
+    with pytest.raises(LedgerError, match="not a ledger checkpoint"):
+        Checkpoint.from_json(text)
