@@ -37,7 +37,7 @@ check: .venv/.dev  ## Style, types, import contracts, bans, bounds and licences
 
 docs: .venv/.dev  ## Build the site into site/ and run every code block in it
 	$(PY) -m scripts.make_reference
-	$(PY) -m mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict
 	$(PY) -m pytest tests/docs
 
 bench: .venv/.dev  ## Our figures beside the published ones (BENCH_ARGS="--quick")
