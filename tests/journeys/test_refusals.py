@@ -315,7 +315,7 @@ def test_a_key_that_belongs_to_another_question_is_refused(ready: Types, owner: 
     assert ready("ask", WARDS, "--key", "monday", "--yes").status == 0
     head, spent = owner.head(), owner.spent()
     done = ready("ask", WARDS.replace("200", "300"), "--key", "monday", "--yes", "--json")
-    refused(done, owner, 7, "key_reused", "another request", "new key", head, spent)
+    refused(done, owner, 7, "key_reused", "another question", "new key", head, spent)
 
 
 @pytest.mark.parametrize("key", ["", "k" * 65, "k\u00e9y", "a\nb"])
