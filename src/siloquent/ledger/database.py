@@ -1,9 +1,9 @@
-"""A ledger in a database: transactions, one connection a thread, and database failures in plain words."""
+"""A ledger in a database: transactions, one connection a thread and none across a fork, failures in plain words."""
 
 from __future__ import annotations
 
-import os
 import threading
+import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from siloquent.errors import LedgerError
 from siloquent.ledger.books import Books
+from siloquent.ledger.forks import Moments, survives_forks
 from siloquent.ledger.head import HeadFile
 from siloquent.ledger.keeper import CrashPoints, Keeper
 from siloquent.ledger.sql import FORMAT, LEDGER, SqlBooks
@@ -33,13 +34,14 @@ class DatabaseLedger(Keeper):
     ) -> None:
         self._engine, self._crash_points = engine, crash_points
         self._head = None if head is None else HeadFile(head)
-        self._threads, self._pid = threading.local(), os.getpid()
-        self._id = ""
-        if make is not None:
-            with self._plain_words():
+        self._threads, self._connections = threading.local(), weakref.WeakSet[Connection]()
+        self.moments = Moments()
+        survives_forks(self)
+        with self.moments.one(), self._plain_words():
+            if make is not None:
                 make()
-        with self._plain_words(), self._connected().begin():
-            self._id = self._recognised()
+            with self._connected().begin():
+                self._id = self._recognised()
         with self._read() as books:
             if self._head is not None:
                 self._head.check(books)
@@ -79,14 +81,12 @@ class DatabaseLedger(Keeper):
         return str(row.id)
 
     def _connected(self) -> Connection:
-        """This thread's connection; a forked process makes its own and leaves its parent's alone."""
-        if self._pid != os.getpid():
-            self._engine.dispose(close=False)
-            self._threads, self._pid = threading.local(), os.getpid()
+        """This thread's connection, a new one where it has none."""
         connection: Connection | None = getattr(self._threads, "connection", None)
         if connection is None or connection.closed or connection.invalidated:
             connection = self._engine.connect()
             self._threads.connection = connection
+            self._connections.add(connection)
         return connection
 
     def _let_go(self) -> None:
@@ -111,21 +111,22 @@ class DatabaseLedger(Keeper):
 
     @contextmanager
     def _write(self, point: str) -> Iterator[Books]:
-        with self._plain_words(), self._turn():
-            connection = self._connected()
-            with connection.begin() as transaction:
-                self._begin_write(connection)
-                books = SqlBooks(connection, self._id)
-                if self._head is not None:
-                    self._head.check(books)
-                yield books
-                newest = books.head()
-                self._at(f"before-{point}-commit")
-                with self._doubt():
-                    transaction.commit()
-        self._at(f"after-{point}-commit")
-        if self._head is not None:
-            self._head.note(newest)
+        with self.moments.one():
+            with self._plain_words(), self._turn():
+                connection = self._connected()
+                with connection.begin() as transaction:
+                    self._begin_write(connection)
+                    books = SqlBooks(connection, self._id)
+                    if self._head is not None:
+                        self._head.check(books)
+                    yield books
+                    newest = books.head()
+                    self._at(f"before-{point}-commit")
+                    with self._doubt():
+                        transaction.commit()
+            self._at(f"after-{point}-commit")
+            if self._head is not None:
+                self._head.note(newest)
 
     @contextmanager
     def _doubt(self) -> Iterator[None]:
@@ -149,22 +150,25 @@ class DatabaseLedger(Keeper):
 
     @contextmanager
     def _read(self) -> Iterator[Books]:
-        with self._plain_words():
+        with self.moments.one(), self._plain_words():
             connection = self._connected()
             with connection.begin():
                 yield SqlBooks(connection, self._id)
 
     @contextmanager
     def _snapshot(self) -> Iterator[Books]:
-        with self._plain_words():
+        with self.moments.one(), self._plain_words():
             connection = self._connected()
             with connection.begin():
                 self._begin_snapshot(connection)
                 yield SqlBooks(connection, self._id)
 
-    def close(self) -> None:
-        connection = getattr(self._threads, "connection", None)
-        if connection is not None and self._pid == os.getpid():
+    def close_connections(self) -> None:
+        for connection in list(self._connections):
             connection.close()
-        self._threads = threading.local()
-        self._engine.dispose(close=self._pid == os.getpid())
+        self._connections.clear()
+
+    def close(self) -> None:
+        with self.moments.none():
+            self.close_connections()
+            self._engine.dispose()

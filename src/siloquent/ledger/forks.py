@@ -1,0 +1,90 @@
+"""Forks: a process that is copied while it charges must share neither locks nor connections with its copy.
+
+A copied file lock is held twice, so that the copy waits for itself; a copied SQLite connection believes that it holds
+locks which only its parent has. Before each fork every ledger of the process therefore ends what it is doing and
+closes its connections; parent and child open their own when they next need one.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Protocol
+
+
+class Moments:
+    """The transactions of one ledger in this process: a fork waits for them, and none begins meanwhile."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._inside: Counter[int] = Counter()
+        self._closed_by: int | None = None
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """A moment that no fork may cut in two."""
+        me = threading.get_ident()
+        with self._changed:
+            # Whoever is inside already must go on, or the fork would wait for ever.
+            self._changed.wait_for(lambda: self._closed_by in (None, me) or self._inside[me] > 0)
+            self._inside[me] += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._inside[me] -= 1
+                self._inside += Counter()  # drops the zeros: threads come and go
+                self._changed.notify_all()
+
+    @contextmanager
+    def none(self) -> Iterator[None]:
+        """A moment at which nobody is inside, but perhaps this thread itself, and nobody comes in."""
+        me = threading.get_ident()
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed_by is None)
+            self._closed_by = me
+            self._changed.wait_for(lambda: not any(count for who, count in self._inside.items() if who != me))
+            try:
+                yield  # with the lock held: a copy of the process must find it in the hands of its only thread
+            finally:
+                self._closed_by = None
+                self._changed.notify_all()
+
+
+class Forkable(Protocol):
+    """What is told about forks."""
+
+    moments: Moments
+
+    def close_connections(self) -> None:
+        """Close every connection of the process; the next use opens a new one."""
+        ...
+
+
+_known: weakref.WeakSet[Forkable] = weakref.WeakSet()
+_forking = threading.RLock()
+_quiet = ExitStack()
+
+
+def survives_forks(ledger: Forkable) -> None:
+    """Tell ``ledger`` about every fork from now on, for as long as it lives."""
+    _known.add(ledger)
+
+
+def _before() -> None:
+    _forking.acquire()  # two threads may fork at once
+    for ledger in list(_known):
+        _quiet.enter_context(ledger.moments.none())
+        ledger.close_connections()
+
+
+def _after() -> None:
+    _quiet.close()
+    _forking.release()
+
+
+os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after)
