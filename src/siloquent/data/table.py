@@ -90,6 +90,11 @@ class PrivateTable:
         """The table's declaration."""
         return self._schema
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the source is still what was opened: ask before a charge, since afterwards it is an error."""
+        return self._engine.is_current()
+
     def counts(self, blocks: Sequence[Block], permit: Permit) -> list[NDArray[np.int64]]:
         """How many rows fall into each cell: an array of shape (block.size,) a block, row-major, zeros included.
 

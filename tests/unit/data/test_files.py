@@ -62,7 +62,9 @@ def test_a_file_that_changes_is_not_read_on(tmp_path: Path, before: str, owner_l
     table, permit = opened(clinic_schema(attributes=AGE, source=f"csv:{path}"))
     if before == "read once":
         assert table.counts([Block((), ())], permit)[0].tolist() == [2]
+    assert table.is_current
     path.write_text("age\n1\n2\n3\n")
+    assert not table.is_current
     with pytest.raises(DataError):
         table.counts([Block((), ())], permit)
     assert "raise `version`" in str(owner_log[0])

@@ -90,6 +90,10 @@ class Engine(Protocol):
         """The rows of ``query``, a batch at a time."""
         ...
 
+    def is_current(self) -> bool:
+        """Whether the source is still what was opened, as far as that can be seen without reading it."""
+        ...
+
     def unreadable_lines(self) -> int:
         """How many lines of the source are left out because they cannot be read; for the owner's check."""
         ...

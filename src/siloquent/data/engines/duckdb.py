@@ -131,6 +131,10 @@ class DuckDBEngine:
             while (batch := step()) is not None:
                 yield batch
 
+    def is_current(self) -> bool:
+        """Whether a file is the same one, of the same size and time of writing, as when it was opened."""
+        return self._unchanged()
+
     @quiet
     def unreadable_lines(self) -> int:
         """How many lines of the source are left out because they cannot be read."""

@@ -90,6 +90,10 @@ class SparkEngine:
         """The rows of ``query``, a batch at a time; all of them pass through this process."""
         yield from quiet(lambda: self._run(query).toArrow().to_batches())()
 
+    def is_current(self) -> bool:
+        """Always: catalogues do not tell what was written since."""
+        return True
+
     def unreadable_lines(self) -> int:
         """None: tables have no lines."""
         return 0
