@@ -171,7 +171,8 @@ def _favoured(name: str, project: Projection, first: Table, second: Table, delta
     ]
     order = np.argsort(-np.log((counts[0] + 1.0) / (counts[1] + 1.0)), kind="stable")
     # A looser gamma than in the verdict: here it only says how much a small cell is worth.
-    bounds = eps_low(*(np.cumsum(side[order]) for side in counts), len(first), delta=delta, gamma=1e-4)
+    reached, others = (np.cumsum(side[order]) for side in counts)
+    bounds = eps_low(reached, others, len(first), delta=delta, gamma=1e-4)
     best = int(np.argmax(bounds))
     chosen = np.zeros(len(edges) + 1, dtype=bool)
     chosen[order[: best + 1]] = True
@@ -182,8 +183,8 @@ def projections(first: Table, second: Table) -> Iterator[tuple[str, Projection]]
     """What an attacker might look at. Every one maps outputs (runs, values) to one number a run."""
     width = first.shape[1]
     for i in range(min(width, 32)):
-        yield f"value {i}", lambda x, i=i: x[:, i]
-        yield f"last bits of value {i}", lambda x, i=i: np.mod(x[:, i], 8)
+        yield f"value {i}", _value(i)
+        yield f"last bits of value {i}", _last_bits(i)
     if width > 1:
         yield "sum", lambda x: x.sum(axis=1)
         yield "largest", lambda x: x.max(axis=1)
@@ -193,6 +194,14 @@ def projections(first: Table, second: Table) -> Iterator[tuple[str, Projection]]
         yield "all values together", _together(first, second)
         yield "score of each value, added up", _additive(first, second)
         yield "logistic score", _logistic(first, second)
+
+
+def _value(i: int) -> Projection:
+    return lambda x: x[:, i]
+
+
+def _last_bits(i: int) -> Projection:
+    return lambda x: np.mod(x[:, i], 8)
 
 
 def _together(first: Table, second: Table) -> Projection:
@@ -214,7 +223,14 @@ def _additive(first: Table, second: Table) -> Projection:
         one, other = _histogram(first[:, i], edges), _histogram(second[:, i], edges)
         # Ten more of each: a cell that three outputs fell into says nothing.
         parts.append((edges, np.log((one + 10.0) / (other + 10.0))))
-    return lambda x: sum(ratio[np.searchsorted(edges, x[:, i], side="right")] for i, (edges, ratio) in enumerate(parts))
+
+    def score(x: Table) -> NDArray[np.float64]:
+        total = np.zeros(len(x))
+        for i, (edges, ratio) in enumerate(parts):
+            total += ratio[np.searchsorted(edges, x[:, i], side="right")]
+        return total
+
+    return score
 
 
 def _logistic(first: Table, second: Table) -> Projection:
@@ -243,9 +259,9 @@ def _histogram(values: NDArray[Any], edges: NDArray[np.float64]) -> Counts:
 
 def _edges(values: NDArray[Any], *, whole: int = WHOLE) -> NDArray[np.float64]:
     """Cut points between cells: every distinct value up to ``whole`` of them, else quantiles."""
-    distinct = np.unique(values)
+    distinct = np.unique(np.asarray(values, dtype=np.float64))
     if len(distinct) <= whole:
-        return (distinct[1:] + distinct[:-1]) / 2
+        return np.asarray((distinct[1:] + distinct[:-1]) / 2)
     # Quantiles that are fine at both ends, where the log-ratio of noise is largest.
     ends = 2.0 ** -np.arange(2, 13)
     shares = np.unique(np.concatenate([np.linspace(0, 1, CELLS + 1)[1:-1], ends, 1 - ends]))

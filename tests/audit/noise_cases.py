@@ -46,9 +46,9 @@ class Case:
     delta: float = 0.0
     n: int = N
 
-    def audit(self) -> AuditResult:
-        """The claim on trial."""
-        return audit(self.release, self.pair, epsilon=self.epsilon, delta=self.delta, n=self.n)
+    def audit(self, *, times: int = 1) -> AuditResult:
+        """The claim on trial, with ``times`` as many draws as tests take."""
+        return audit(self.release, self.pair, epsilon=self.epsilon, delta=self.delta, n=times * self.n)
 
     def __str__(self) -> str:
         return self.name
@@ -269,7 +269,11 @@ def _wrong_releases() -> Iterator[Case]:
         "the same noise twice": (lambda x: _twice(x), ((3, 7, 2), (3, 7, 3))),
     }
     for name, (release, pair) in releases.items():
-        yield Case(name, lambda data, n, release=release: release(table(data, n)), pair, 1.0)
+        yield Case(name, _on_tables(release), pair, 1.0)
+
+
+def _on_tables(release: Callable[[Integers], Integers]) -> Release:
+    return lambda data, n: release(table(data, n))
 
 
 def _scaled(x: Integers) -> Integers:
