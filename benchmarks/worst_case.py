@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from siloquent.explore.measure.crossing import utilities
 from siloquent.explore.plan.planner import Plan
+from siloquent.explore.plan.reconstruction import reconstructions
 from siloquent.maths.promises import smallest_breaking
-from siloquent.maths.strategies.base import reconstruct
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, ExponentialSelect, GeometricTopK, PermuteAndFlip
 from siloquent.privacy.noise import add_gaussian, add_geometric, add_laplace
 from siloquent.privacy.noise.selection import selections
@@ -36,7 +36,7 @@ def _draws(plan: Plan) -> int:
 
 def _missed(plan: Plan, runs: int) -> NDArray[np.bool_]:
     event = plan.event
-    m = smallest_breaking(plan.alpha, plan.grid)
+    m = smallest_breaking(plan.alpha, plan.compiled.grid)
     if isinstance(event, PermuteAndFlip):
         counts = np.full(plan.compiled.answers, m, dtype=np.int64)  # all must be reported
         rate = event.epsilon / (2 * plan.compiled.sensitivity.linf)
@@ -46,9 +46,9 @@ def _missed(plan: Plan, runs: int) -> NDArray[np.bool_]:
         return _low_in_top(plan, runs, m)
     noise = _noise(plan, runs)
     if plan.kind == "wcq":
-        return np.asarray(np.abs(noise).max(axis=1) > float(plan.alpha / plan.grid))
+        return np.asarray(np.abs(noise).max(axis=1) > float(plan.alpha / plan.compiled.grid))
     if plan.kind == "icq":
-        return np.asarray(noise.max(axis=1) > float(plan.alpha / plan.grid))
+        return np.asarray(noise.max(axis=1) > float(plan.alpha / plan.compiled.grid))
     return _top_is_low(noise, plan, m)
 
 
@@ -62,8 +62,9 @@ def _noise(plan: Plan, runs: int) -> NDArray[np.float64]:
         drawn = add_gaussian(zeros, variance=event.variance)
     if plan.chosen.form == "answers":
         return drawn.astype(float)
-    back = [reconstruct(p.matrix, a) for p, a in zip(plan.compiled.parts, plan.chosen.strategy, strict=True)]
-    return np.asarray(drawn @ np.hstack([b for b in back if b is not None]).T)
+    backs = reconstructions(plan.compiled, plan.chosen.strategy)
+    assert backs is not None
+    return np.asarray(drawn @ np.hstack(backs).T)
 
 
 def _low_in_top(plan: Plan, runs: int, m: int) -> NDArray[np.bool_]:

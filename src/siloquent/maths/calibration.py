@@ -127,15 +127,18 @@ def _shares(rows: Reals, tails: UnionTails, level: float, random: np.random.Gene
     tilt = tilts(rows, level, steepest=0.95)
     slopes = rows * tilt[:, None]
     picked = random.choice(len(rows), size=samples, p=weights / weights.sum())
-    shares = np.empty(0)
+    noise = np.empty((samples, rows.shape[1]))
+    found = 0
     while len(picked):
         batch = picked[: max(16, _BATCH // rows.shape[1])]
-        noise, taken = _noise_beyond(slopes[batch], tilt[batch] * level, random)
-        sums = noise @ rows.T
-        beyond = (np.abs(sums) if tails.sides == 2 else sums) > level
-        # The picked row itself is beyond; rounding in the product must not deny it.
-        shares = np.append(shares, 1.0 / np.maximum(beyond.sum(axis=1), 1))
+        drawn, taken = _noise_beyond(slopes[batch], tilt[batch] * level, random)
+        noise[found : found + len(drawn)] = drawn
+        found += len(drawn)
         picked = np.concatenate([batch[~taken], picked[len(batch) :]])
+    sums = noise @ rows.T
+    beyond = (np.abs(sums) if tails.sides == 2 else sums) > level
+    # The picked row itself is beyond; rounding in the product must not deny it.
+    shares: Reals = 1.0 / np.maximum(beyond.sum(axis=1), 1)
     return shares
 
 

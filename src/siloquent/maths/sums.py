@@ -184,8 +184,8 @@ def _remainder(size: Reals, last: Complexes, step: Reals) -> Reals:
     ratio = np.ones(len(size))
     for place in range(min(8, size.shape[1])):
         square = size[:, place] ** 2
-        grown = ratio * np.abs(1 - square * last**2) / np.maximum(square * omega**2, 1e-300)
-        ratio = np.where(square > 0, grown, np.inf)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            ratio = np.where(square > 0, ratio * np.abs(1 - square * last**2) / (square * omega**2), np.inf)
         best = np.minimum(best, ratio / (2 * (place + 1)))
     scale: Reals = 2.0 * best * step * np.abs(last)
     return scale

@@ -8,13 +8,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from siloquent.errors import LedgerError
 from siloquent.explore.plan.compiled import Compiled
+from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP, reconstructions
 from siloquent.explore.spec.measured import Measured
 from siloquent.explore.spec.query import Query, Sum
-from siloquent.maths.strategies.base import reconstruct as reconstruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,39 +57,32 @@ def _keys(compiled: Compiled) -> tuple[str, ...]:
     return compiled.keys or ("all",)
 
 
-def _values(compiled: Compiled, measured: Measured) -> list[Fraction] | list[float]:
-    """The answers in value units: exact multiples of the grid, or reals where they were reconstructed."""
+def _values(compiled: Compiled, measured: Measured) -> list[Fraction]:
+    """The answers in value units: multiples of the grid, or of a small part of it where they were reconstructed."""
     if measured.form == "answers":
         _require(len(measured.values) == compiled.answers)
         return [value * compiled.grid for value in measured.values]
-    noisy = np.array(measured.values, dtype=np.float64)
-    total: NDArray[np.float64] = np.zeros(compiled.answers)
-    _require(len(measured.strategy) == len(compiled.parts))
-    start = 0
-    for part, matrix in zip(compiled.parts, measured.strategy, strict=True):
-        back = reconstruction(part.matrix, matrix)
-        _require(back is not None and len(noisy) >= start + len(matrix))
-        assert back is not None
-        total += back @ noisy[start : start + len(matrix)]
-        start += len(matrix)
-    return [float(value) * float(compiled.grid) for value in total]
+    _require([matrix.shape[1] for matrix in measured.strategy] == [part.columns for part in compiled.parts])
+    backs = reconstructions(compiled, measured.strategy)
+    _require(backs is not None and len(measured.values) == sum(len(matrix) for matrix in measured.strategy))
+    assert backs is not None
+    values = np.hstack(backs) @ np.array(measured.values, dtype=np.float64)
+    return [Fraction(round(value * PARTS_OF_A_STEP), PARTS_OF_A_STEP) * compiled.grid for value in values.tolist()]
 
 
-def _passes(query: Query, value: Fraction | float) -> bool:
+def _passes(query: Query, value: Fraction) -> bool:
     assert query.having is not None
     limit = Fraction(query.having.threshold)
     return value > limit if query.having.op == ">" else value >= limit
 
 
-def _top(query: Query, values: list[Fraction] | list[float]) -> list[int]:
+def _top(query: Query, values: list[Fraction]) -> list[int]:
     assert query.top is not None
     sign = -1 if query.top.largest else 1
     return sorted(range(len(values)), key=lambda i: (sign * values[i], i))[: query.top.k]
 
 
-def _with_intervals(
-    query: Query, compiled: Compiled, values: list[Fraction] | list[float], alpha: Fraction
-) -> Estimate:
+def _with_intervals(query: Query, compiled: Compiled, values: list[Fraction], alpha: Fraction) -> Estimate:
     chosen = list(range(compiled.answers))
     if query.having is not None:
         chosen = [i for i in chosen if _passes(query, values[i])]
@@ -101,9 +93,15 @@ def _with_intervals(
     return Estimate((*compiled.keys, name, "low", "high"), rows)
 
 
-def _interval(value: Fraction | float, alpha: Fraction) -> tuple[int | float, int | float, int | float]:
+def _interval(value: Fraction, alpha: Fraction) -> tuple[int | float, int | float, int | float]:
     """value, low, high; whole where they are whole. The ends are rounded outwards, so that the interval still holds."""
     low, high = value - alpha, value + alpha
-    if isinstance(value, Fraction) and value.denominator == alpha.denominator == 1:
+    if value.denominator == alpha.denominator == 1:
         return int(value), int(low), int(high)
-    return float(value), math.nextafter(float(low), -math.inf), math.nextafter(float(high), math.inf)
+    return float(value), _float_below(low), -_float_below(-high)
+
+
+def _float_below(value: Fraction) -> float:
+    """The largest float that is not above ``value``."""
+    near = float(value)
+    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from siloquent.explore.measure.base import sum_units
 from siloquent.explore.spec.measured import Measured
 
 if TYPE_CHECKING:
@@ -36,11 +37,13 @@ def measure(plan: Plan, table: PrivateTable, permit: Permit) -> Measured:
 
 
 def _columns(compiled: Compiled, table: PrivateTable, permit: Permit) -> list[Integers]:
-    """Exact counts, or sums in grid steps, folded into each part's columns."""
+    """Exact counts, or sums in units, of each part's columns."""
     blocks = [part.block for part in compiled.parts]
-    if not compiled.attribute:
-        cells = table.counts(blocks, permit)
-    else:
-        sums = table.sums(blocks, compiled.attribute, permit)
-        cells = [found.index_sums + compiled.offset * found.counts for found in sums]
-    return [part.fold(counted) for part, counted in zip(compiled.parts, cells, strict=True)]
+    summed = compiled.summed
+    if summed is None:
+        counted = table.counts(blocks, permit)
+        return [part.fold(cells) for part, cells in zip(compiled.parts, counted, strict=True)]
+    found = table.sums(blocks, summed.attribute, permit)
+    return [
+        sum_units(summed, p, cells.index_sums, cells.counts) for p, cells in zip(compiled.parts, found, strict=True)
+    ]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.explore.plan.compiled import Compiled
+from siloquent.explore.plan.compiled import Compiled, Part, Summed
 from siloquent.explore.spec.measured import Form
 from siloquent.explore.spec.query import Kind
 from siloquent.privacy import Event
@@ -17,6 +18,8 @@ from siloquent.privacy import Event
 Integers = NDArray[np.int64]
 Run = Callable[[Compiled, list[Integers]], Integers]
 LARGEST_VALUE = 2**60
+LARGEST_DEVIATION = 2**25
+SAFE = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +60,36 @@ class Priced:
     strategy: tuple[Integers, ...] = ()
 
 
-def product(matrix: Integers, x: Integers) -> Integers:
+def sum_units(summed: Summed, part: Part, index_sums: Integers, counts: Integers) -> Integers:
+    """Exact sums of a part's columns, each rounded to the nearest unit, shape (columns,).
+
+    One row of value v moves a column by v / quantum units, rounded up, at most: by ``summed.largest``.
+
+    Args:
+        index_sums: Sums of places, shape (cells of the part's block,).
+        counts: How many rows they add up.
+    """
+    # Sums of 2^31 rows of 2^48 steps pass 64 bits, and a number that wrapped round would break the guarantee.
+    total = float(np.abs(index_sums.astype(np.float64)).sum()) + (abs(summed.offset) + 1) * float(counts.sum())
+    kind = np.int64 if total < SAFE else object
+    exact = part.fold(index_sums.astype(kind) + summed.offset * counts.astype(kind))
+    return np.asarray((exact + summed.quantum // 2) // summed.quantum, dtype=np.int64)
+
+
+def product(matrix: NDArray[np.signedinteger[Any]], x: Integers) -> Integers:
     """``matrix @ x`` without overflow, each entry cut to +-2^60.
 
     Cutting moves no two results further apart, so it costs no privacy; and no error can tell that a number was large.
     """
-    largest = int(np.abs(matrix).sum(axis=1).max(initial=0)) * max(int(np.abs(x).max(initial=0)), 1)
-    exact = matrix @ x if largest < 2**62 else matrix.astype(object) @ x.astype(object)
+    largest = int(np.abs(matrix).sum(axis=1, dtype=np.int64).max(initial=0)) * max(int(np.abs(x).max(initial=0)), 1)
+    exact = matrix @ x if largest < SAFE else matrix.astype(object) @ x.astype(object)
     return np.asarray(np.clip(exact, -LARGEST_VALUE, LARGEST_VALUE), dtype=np.int64)
 
 
 def answers(compiled: Compiled, columns: list[Integers]) -> Integers:
     """The exact answers W x of a workload, cut to +-2^60, shape (answers,)."""
-    total = np.zeros(compiled.answers, dtype=object)
+    total = np.zeros(compiled.answers, dtype=np.int64)
     for part, x in zip(compiled.parts, columns, strict=True):
-        total = total + product(part.matrix, x)
-    return np.asarray(np.clip(total, -LARGEST_VALUE, LARGEST_VALUE), dtype=np.int64)
+        # Each answer belongs to one part, so adding up overflows nothing.
+        total += np.clip(x, -LARGEST_VALUE, LARGEST_VALUE) if part.weights is None else product(part.weights, x)
+    return total

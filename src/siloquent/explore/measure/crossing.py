@@ -23,7 +23,7 @@ def price_crossing(compiled: Compiled, wanted: Wanted) -> Priced | None:
     Source:
         "Permute-and-Flip" (NeurIPS 2020); our use for iceberg questions. Its answer holds no counts.
     """
-    if wanted.kind != "icq" or not compiled.nested or compiled.attribute or compiled.sensitivity.linf == 0:
+    if wanted.kind != "icq" or not compiled.nested or compiled.summed or compiled.sensitivity.linf == 0:
         return None
     order = chain(compiled.parts[0].matrix)
     assert order is not None

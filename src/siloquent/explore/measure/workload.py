@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from siloquent.explore.measure.base import Integers, Priced, Wanted, answers
+from siloquent.explore.measure.base import LARGEST_DEVIATION, Integers, Priced, Wanted, answers
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.maths import promises
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace
 
 LARGEST_EXACT = 2**15
-LARGEST_DEVIATION = 2**25
 
 
 def price_laplace(compiled: Compiled, wanted: Wanted) -> Priced | None:

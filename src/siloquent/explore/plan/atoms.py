@@ -213,15 +213,23 @@ def compared(left: Values, right: Values, op: str) -> Truth:
     """``left op right`` cell by cell (arrays may broadcast); UNKNOWN where a side is not known.
 
     Raises:
-        RequestError: the sides are of different kinds.
+        RequestError: as ``check_comparable``.
     """
-    times = {"day", "moment"}
-    if left.kind != right.kind and not {left.kind, right.kind} <= times:
+    check_comparable(left, right, op)
+    truth = np.where(_COMPARE[op](left.data, right.data).astype(bool), TRUE, FALSE)
+    return np.where(left.known & right.known, truth, UNKNOWN).astype(np.int8)
+
+
+def check_comparable(left: Values, right: Values, op: str) -> None:
+    """Refuse sides of different kinds, and truth values by size.
+
+    Raises:
+        RequestError: they cannot be compared.
+    """
+    if left.kind != right.kind and not {left.kind, right.kind} <= {"day", "moment"}:
         raise RequestError(f"A {left.kind} cannot be compared with a {right.kind}.", fix="DATE '2024-01-31', or 'text'")
     if left.kind == "truth" and op not in ("=", "!="):
         raise RequestError("A truth value is compared by = or != only.")
-    truth = np.where(_COMPARE[op](left.data, right.data).astype(bool), TRUE, FALSE)
-    return np.where(left.known & right.known, truth, UNKNOWN).astype(np.int8)
 
 
 def _as_date(values: Values, other: Values) -> Values:

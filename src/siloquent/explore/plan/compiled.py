@@ -20,28 +20,61 @@ Integers = NDArray[np.int64]
 class Part:
     """One block of a workload.
 
-    ``column`` maps the block's cells to the columns of ``matrix``, -1 for cells that no predicate counts;
-    ``matrix`` has shape (answers, columns) and is 0 or 1.
+    ``column`` maps the block's cells to columns, -1 for cells that no predicate counts. ``weights``: which columns each
+    answer adds up, 0 or 1, shape (answers, columns); None where every column is an answer by itself, as in GROUP BY.
     """
 
     block: Block
     column: Integers
-    matrix: Integers
+    columns: int
+    weights: NDArray[np.int8] | None = None
 
-    def fold(self, cells: Integers) -> Integers:
-        """Cell numbers added up into the matrix's columns, shape (columns,)."""
-        folded = np.zeros(self.matrix.shape[1], dtype=np.int64)
+    @property
+    def matrix(self) -> Integers:
+        """W_B, shape (answers, columns)."""
+        if self.weights is None:
+            return np.eye(self.columns, dtype=np.int64)
+        return self.weights.astype(np.int64)
+
+    @property
+    def bytes(self) -> int:
+        """Roughly what it takes to keep it."""
+        return self.column.nbytes + (0 if self.weights is None else self.weights.nbytes)
+
+    def fold(self, cells: NDArray[Any]) -> NDArray[Any]:
+        """Cell numbers added up into columns, shape (columns,)."""
+        folded = np.zeros(self.columns, dtype=cells.dtype)
         counted = self.column >= 0
         np.add.at(folded, self.column[counted], cells[counted])
         return folded
+
+
+@dataclass(frozen=True, slots=True)
+class Summed:
+    """The number that is summed, in units of ``quantum`` grid steps.
+
+    A row's value lies in [``lowest``, ``highest``] such units; ``offset`` is lo in grid steps.
+    """
+
+    attribute: str
+    grid: Fraction
+    offset: int
+    lowest: int
+    highest: int
+    quantum: int = 1
+
+    @property
+    def largest(self) -> int:
+        """The largest absolute value of a row, in units."""
+        return max(abs(self.lowest), abs(self.highest))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compiled:
     """What a query asks of the declared cells; nothing in it depends on rows.
 
-    ``labels``: for each answer its key values, named by ``keys``. ``attribute``: what is summed, "" for counts; then
-    ``grid`` is its step, ``offset`` is lo / grid, and ``lowest``, ``highest`` bound a row's value in steps.
+    ``labels``: for each answer its key values, named by ``keys``. ``summed``: None for counts. ``slack``: how far an
+    exact answer may lie from the truth because columns were rounded, in units.
     """
 
     parts: tuple[Part, ...]
@@ -53,13 +86,10 @@ class Compiled:
     monotone: bool
     replace_one: bool
     rows: int
-    attribute: str = ""
-    grid: Fraction = Fraction(1)
-    offset: int = 0
-    lowest: int = 0
-    highest: int = 1
+    summed: Summed | None = None
+    slack: Fraction = Fraction(0)
     shape: str = field(init=False, default="")
-    """SHA-256 of matrices and sensitivities: strategies and prices are remembered under it."""
+    """SHA-256 of the matrices: strategies are remembered under it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", self._digest())
@@ -70,14 +100,34 @@ class Compiled:
         return len(self.labels)
 
     @property
+    def attribute(self) -> str:
+        """What is summed, "" for counts."""
+        return "" if self.summed is None else self.summed.attribute
+
+    @property
+    def offset(self) -> int:
+        """lo of the summed number in grid steps, 0 for counts."""
+        return 0 if self.summed is None else self.summed.offset
+
+    @property
+    def grid(self) -> Fraction:
+        """The unit of the answers: 1 for counts, some grid steps for sums."""
+        return Fraction(1) if self.summed is None else self.summed.grid * self.summed.quantum
+
+    @property
     def largest(self) -> int:
-        """The largest absolute value of a row, in grid steps; 1 for counts."""
-        return max(abs(self.lowest), abs(self.highest)) if self.attribute else 1
+        """The largest absolute value of a row, in units; 1 for counts."""
+        return 1 if self.summed is None else self.summed.largest
+
+    @property
+    def bytes(self) -> int:
+        """Roughly what it takes to keep it."""
+        return sum(part.bytes for part in self.parts) + 200 * len(self.labels)
 
     def _digest(self) -> str:
         digest = hashlib.sha256()
         for part in self.parts:
-            digest.update(repr(part.matrix.shape).encode())
-            digest.update(np.packbits(part.matrix.astype(bool)).tobytes())
-        digest.update(repr((self.sensitivity, self.monotone, self.replace_one, self.rows, self.largest)).encode())
+            digest.update(repr((self.answers, part.columns, part.weights is None)).encode())
+            if part.weights is not None:
+                digest.update(np.packbits(part.weights.astype(bool)).tobytes())
         return digest.hexdigest()

@@ -6,16 +6,17 @@ import math
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.explore.measure.base import Priced, Wanted
 from siloquent.explore.measure.crossing import price_crossing
-from siloquent.explore.measure.strategy import price_factorisations, price_strategies
+from siloquent.explore.measure.strategy import price_factorisation, price_strategy
 from siloquent.explore.measure.top import price_geometric_top, price_rounds
 from siloquent.explore.measure.workload import price_gaussian, price_laplace
 from siloquent.explore.plan.compiled import Compiled
+from siloquent.explore.plan.kept import Kept
 from siloquent.explore.plan.predicates import compile_workload
+from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP
 from siloquent.explore.spec.query import Accuracy, Kind, Query, Spend
 from siloquent.maths.promises import smallest_breaking
 from siloquent.privacy import Cost, Event, accountant, digits, rho_of_epsilon
@@ -24,7 +25,8 @@ from siloquent.schema import TableSchema
 LARGEST_THRESHOLD = 2**58
 REUSE_WITHIN = Fraction(105, 100)
 MOST_STEPS = 2**50
-KEPT_WORKLOADS = 128
+
+_workloads: Kept[Compiled] = Kept(2**28, lambda compiled: compiled.bytes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,8 +62,8 @@ class Plan:
 
     @property
     def grid(self) -> Fraction:
-        """The step of the answers: 1 for counts."""
-        return self.compiled.grid
+        """The step of the values: 1 for counts, but a small part of that where they are reconstructed."""
+        return self.compiled.grid / (PARTS_OF_A_STEP if self.chosen.form == "strategy" else 1)
 
     @property
     def alpha_unit(self) -> str:
@@ -110,6 +112,11 @@ def plan(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
         raise RequestError(
             "No row could change this answer: by the declaration it is always 0.", fix=f"siloquent show {schema.name}"
         )
+    if query.kind == "tcq" and query.top is not None and query.top.k >= compiled.answers:
+        raise RequestError(
+            f"There are {compiled.answers:,} groups, so the top {query.top.k:,} are all of them.",
+            fix="a smaller LIMIT, or ask for the values and sort them for free",
+        )
     wanted = _wanted(query, compiled)
     if isinstance(query.promise, Spend):
         allowed = _allowed(query.promise, schema)
@@ -119,7 +126,7 @@ def plan(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
         alpha = steps * compiled.grid
     else:
         alpha = _alpha(query.promise, schema)
-    candidates = _candidates(compiled, _at(wanted, alpha, compiled), schema)
+    candidates = _candidates(compiled, wanted, schema, alpha)
     affordable = [c for c in candidates if _fits(c.cost, left)]
     if not affordable:
         raise _unreachable(compiled, wanted, schema, left, alpha)
@@ -139,7 +146,7 @@ def _compiled(query: Query, schema: TableSchema) -> Compiled:
     bare = replace(
         query, promise=Accuracy(Decimal(1)), having=None, top=None, shows_values=True, explain=False, alias=""
     )
-    return _compiled_once(bare, _BySchema(schema))
+    return _workloads.get((bare, _BySchema(schema)), lambda: compile_workload(bare, schema))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +163,6 @@ class _BySchema:
             return False
         same = self.schema.digest == other.schema.digest != ""
         return same or self.schema == other.schema
-
-
-@lru_cache(maxsize=KEPT_WORKLOADS)
-def _compiled_once(query: Query, key: _BySchema) -> Compiled:
-    return compile_workload(query, key.schema)
 
 
 def _wanted(query: Query, compiled: Compiled) -> Wanted:
@@ -194,21 +196,17 @@ def _alpha(promise: Accuracy, schema: TableSchema) -> Fraction:
     return Fraction(promise.error) * schema.size_hint / 100
 
 
-def _at(wanted: Wanted, alpha: Fraction, compiled: Compiled) -> Wanted:
-    return replace(wanted, alpha=alpha / compiled.grid, m=smallest_breaking(alpha, compiled.grid))
-
-
-def _candidates(compiled: Compiled, wanted: Wanted, schema: TableSchema) -> list[Candidate]:
-    """Every applicable mechanism with its price in the account's whole units, cheapest first."""
+def _candidates(compiled: Compiled, wanted: Wanted, schema: TableSchema, alpha: Fraction) -> list[Candidate]:
+    """Every mechanism that keeps ``alpha``, with its price in the account's whole units, cheapest first."""
+    units = alpha / compiled.grid - compiled.slack
+    if units <= 0:  # finer than what sums are rounded to
+        return []
+    wanted = replace(wanted, alpha=units, m=smallest_breaking(units))
     book = accountant(schema.budget.accountant)
-    offers: list[Priced | None] = [price_laplace(compiled, wanted), price_crossing(compiled, wanted)]
-    offers += [price_geometric_top(compiled, wanted), price_rounds(compiled, wanted)]
-    if schema.budget.accountant == "zcdp":
-        offers.append(price_gaussian(compiled, wanted))
-        # Laplace strategies pay eps^2/2 there, several times the rho of the factorisation: not worth their search.
-        offers += price_factorisations(compiled, wanted) if wanted.kind != "tcq" else []
-    else:
-        offers += price_strategies(compiled, wanted) if wanted.kind != "tcq" else []
+    price = [price_laplace, price_crossing, price_geometric_top, price_rounds]
+    # Laplace strategies pay eps^2/2 in zCDP, several times the rho of the factorisation: not worth their search.
+    price += [price_gaussian, price_factorisation] if schema.budget.accountant == "zcdp" else [price_strategy]
+    offers = [one(compiled, wanted) for one in price]
     found = [Candidate(p, book.cost(p.event), book.price(p.event).amount) for p in offers if p is not None]
     return sorted(found, key=lambda c: (c.cost.amount, c.priced.name))
 
@@ -241,7 +239,7 @@ def _least_steps(compiled: Compiled, wanted: Wanted, schema: TableSchema, left: 
 
     def affordable(steps: int) -> bool:
         try:
-            candidates = _candidates(compiled, _at(wanted, steps * compiled.grid, compiled), schema)
+            candidates = _candidates(compiled, wanted, schema, steps * compiled.grid)
         except AccuracyUnreachable:
             return False
         return any(_fits(c.cost, left) for c in candidates)

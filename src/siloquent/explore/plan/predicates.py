@@ -16,18 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
-from siloquent.explore.plan.atoms import FALSE, TRUE, Truth, Values, atom, compared, values_of
-from siloquent.explore.plan.compiled import Compiled, Integers, Part
+from siloquent.explore.plan.atoms import FALSE, TRUE, Truth, Values, atom, check_comparable, compared, values_of
+from siloquent.explore.plan.compiled import Compiled, Integers, Part, Summed
 from siloquent.explore.spec.forms import attribute_of
 from siloquent.explore.spec.predicate import And, Column, Compare, Expression, InList, IsNull, Like, Not, Or, Predicate
-from siloquent.explore.spec.query import Cube, GroupBy, Predicates, Query, Ranges, Sum
+from siloquent.explore.spec.query import MOST_PREDICATES, Cube, GroupBy, Predicates, Query, Ranges, Sum
 from siloquent.explore.spec.render import render_expression, render_predicate
 from siloquent.maths.sensitivity import Sensitivity, sensitivities
 from siloquent.maths.workloads import is_disjoint, is_nested, merge_columns
-from siloquent.schema import MOST_CELLS, Attribute, Block, Domain, TableSchema
+from siloquent.schema import Attribute, Block, Domain, TableSchema
 
 MOST_ENTRIES = 2 * 10**8
-MOST_MATRIX = 5 * 10**7
+MOST_WEIGHTS = 25 * 10**6
+UNIT_BITS = 12
 MOST_DATES = 10_000
 Test = Compare | InList | Like | IsNull
 
@@ -77,51 +78,71 @@ def _combinations(labels: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]
 def _finished(
     parts: list[Part], names: tuple[str, ...], labels: tuple[tuple[Any, ...], ...], query: Query, schema: TableSchema
 ) -> Compiled:
-    rows, replace_one = schema.unit.max_rows, schema.replace_one
-    whole = sensitivities([part.matrix for part in parts], replace_one=replace_one, rows=rows)
-    single = len(parts) == 1
-    shape = {
-        "parts": tuple(parts),
-        "keys": names,
-        "labels": labels,
-        "nested": single and is_nested(parts[0].matrix),
-        "disjoint": single and is_disjoint(parts[0].matrix),
-        "replace_one": replace_one,
-        "rows": rows,
-    }
-    if not isinstance(query.aggregate, Sum):
-        return Compiled(**shape, sensitivity=whole, monotone=not replace_one)  # type: ignore[arg-type]
-    summed = schema.domain[query.aggregate.attribute]
-    if not summed.is_numeric or summed.grid is None or summed.lo is None:
-        raise RequestError(f"SUM takes a number; {summed.name!r} is {summed.kind}.")
-    grid, lo = Fraction(summed.grid), Fraction(summed.lo)  # type: ignore[arg-type]
-    offset = int(lo / grid)
-    lowest, highest = offset, offset + summed.steps - 1
-    columns = sensitivities([part.matrix for part in parts], replace_one=False, rows=1)
+    rows, replace_one, answers = schema.unit.max_rows, schema.replace_one, len(labels)
+    summed = _summed(schema.domain[query.aggregate.attribute]) if isinstance(query.aggregate, Sum) else None
+    if summed is None:
+        found = sensitivities([_columns_of(part) for part in parts], replace_one=replace_one, rows=rows)
+    else:
+        single = sensitivities([_columns_of(part) for part in parts], replace_one=False, rows=1)
+        found = _sum_sensitivity(single, summed, answers, rows=rows, replace_one=replace_one)
+    identity = len(parts) == 1 and parts[0].weights is None
+    weights: NDArray[Any] | None = parts[0].weights if len(parts) == 1 else None
     return Compiled(
-        **shape,  # type: ignore[arg-type]
-        sensitivity=_sum_sensitivity(columns, lowest, highest, len(labels), rows=rows, replace_one=replace_one),
-        monotone=not replace_one and (lowest >= 0 or highest <= 0),
-        attribute=summed.name,
-        grid=grid,
-        offset=offset,
-        lowest=lowest,
-        highest=highest,
+        parts=tuple(parts),
+        keys=names,
+        labels=labels,
+        nested=is_nested(weights) if weights is not None else identity and answers == 1,
+        disjoint=is_disjoint(weights) if weights is not None else identity,
+        sensitivity=found,
+        monotone=not replace_one and (summed is None or summed.lowest >= 0 or summed.highest <= 0),
+        replace_one=replace_one,
+        rows=rows,
+        summed=summed,
+        slack=_most_columns(parts) * Fraction(1, 2) if summed is not None and summed.quantum > 1 else Fraction(0),
     )
 
 
+def _columns_of(part: Part) -> NDArray[np.int64]:
+    """A matrix whose columns differ as those of the part's own that some cell belongs to."""
+    occurring = np.flatnonzero(np.bincount(part.column[part.column >= 0], minlength=part.columns))
+    if part.weights is None:  # two answers of one column each stand for any number of them
+        return np.eye(min(len(occurring), 2), dtype=np.int64)
+    return part.matrix[:, occurring]
+
+
+def _most_columns(parts: Sequence[Part]) -> int:
+    """The most columns that an answer adds up."""
+    return max(
+        1 if part.weights is None else int(part.weights.sum(axis=1, dtype=np.int64).max(initial=0)) for part in parts
+    )
+
+
+def _summed(attribute: Attribute) -> Summed:
+    """What SUM adds up. Numbers of many steps are rounded to so coarse units that noise can be drawn in them.
+
+    A unit is 2^-12 of the largest value at most, which noise that hides such a value hides many times over.
+    """
+    if not attribute.is_numeric or attribute.grid is None or attribute.lo is None:
+        raise RequestError(f"SUM takes a number; {attribute.name!r} is {attribute.kind}.")
+    grid, lo = Fraction(attribute.grid), Fraction(attribute.lo)  # type: ignore[arg-type]
+    offset = int(lo / grid)
+    lowest, highest = offset, offset + attribute.steps - 1
+    quantum = 1 << max(0, max(abs(lowest), abs(highest)).bit_length() - UNIT_BITS)
+    return Summed(attribute.name, grid, offset, lowest // quantum, -(-highest // quantum), quantum)
+
+
 def _sum_sensitivity(
-    columns: Sensitivity, lowest: int, highest: int, answers: int, *, rows: int, replace_one: bool
+    columns: Sensitivity, summed: Summed, answers: int, *, rows: int, replace_one: bool
 ) -> Sensitivity:
     """Of W applied to sums: ``columns`` is that of the 0/1 matrix for one row, add-remove.
 
     Adding a row moves an answer by its value, at most D. Replacing one moves an answer by at most the span of
     {0} and [lowest, highest], and all of them together by at most twice a column of D.
     """
-    largest = max(abs(lowest), abs(highest))
+    largest = summed.largest
     if not replace_one:
         return Sensitivity(rows * largest * columns.l1, (rows * largest) ** 2 * columns.l2_squared, rows * largest)
-    span = max(highest, 0) - min(lowest, 0)
+    span = max(summed.highest, 0) - min(summed.lowest, 0)
     return Sensitivity(
         l1=rows * min(2 * largest * columns.l1, answers * span),
         l2_squared=rows**2 * min(4 * largest**2 * columns.l2_squared, answers * span**2),
@@ -137,8 +158,10 @@ def _keys_of(workload: GroupBy | Cube | Ranges | Any, domain: Domain) -> tuple[l
         return [_ranges(workload, domain[workload.attribute])], workload.shape == "prefix"
     expressions = workload.keys if isinstance(workload, GroupBy) else [Column(name) for name in workload.attributes]
     keys = [_key(expression, domain) for expression in expressions]
-    if math.prod(len(key.labels) for key in keys) > MOST_CELLS:
-        raise RequestError(f"The question makes more than {MOST_CELLS:,} groups.", fix="group by fewer or coarser keys")
+    if math.prod(len(key.labels) for key in keys) > MOST_PREDICATES:
+        raise RequestError(
+            f"The question makes more than {MOST_PREDICATES:,} groups.", fix="group by fewer or coarser keys"
+        )
     return keys, False
 
 
@@ -207,10 +230,10 @@ def _keyed(keys: list[Key], where: Predicate | None, domain: Domain, *, prefix: 
         answer = np.where(space.truth(where) == TRUE, answer, -1)
     column = np.broadcast_to(answer, space.block.shape).reshape(-1)
     count = math.prod(len(key.labels) for key in keys)
-    if count * count > MOST_MATRIX:
-        raise RequestError(f"The question makes {count:,} groups; the most is {math.isqrt(MOST_MATRIX):,}.")
-    matrix = np.tril(np.ones((count, count), dtype=np.int64)) if prefix else np.eye(count, dtype=np.int64)
-    return Part(space.block, np.ascontiguousarray(column), matrix)
+    if prefix and count * count > MOST_WEIGHTS:
+        raise RequestError(f"PREFIX makes {count:,} ranges; the most is {math.isqrt(MOST_WEIGHTS):,}.")
+    weights = np.tril(np.ones((count, count), dtype=np.int8)) if prefix else None
+    return Part(space.block, np.ascontiguousarray(column), count, weights)
 
 
 # Written-out predicates
@@ -222,17 +245,22 @@ def _listed(predicates: list[Predicate], domain: Domain) -> list[Part]:
     for members in _joined([frozenset(_attributes(p, domain)) for p in predicates]):
         tests = list(dict.fromkeys(test for i in members for test in _tests(predicates[i])))
         space = _Space(tests, domain, [])
-        if len(members) * space.block.size > MOST_ENTRIES:
+        if len(predicates) * space.block.size > MOST_ENTRIES:
             raise RequestError(
-                f"{len(members):,} predicates over {space.block.size:,} cells are too many.",
+                f"{len(predicates):,} predicates over {space.block.size:,} cells are too many.",
                 fix="ask about fewer attributes at once",
             )
-        cells = np.zeros((len(predicates), space.block.size), dtype=np.int64)
+        cells: NDArray[Any] = np.zeros((len(predicates), space.block.size), dtype=np.int8)
         for i in members:
             truth = np.broadcast_to(space.truth(predicates[i]), space.block.shape)
             cells[i] = (truth == TRUE).reshape(-1)
-        matrix, column = merge_columns(cells)
-        parts.append(Part(space.block, column, matrix))
+        weights, column = merge_columns(cells)
+        if weights.size > MOST_WEIGHTS:
+            raise RequestError(
+                f"{len(predicates):,} predicates tell {weights.shape[1]:,} kinds of rows apart, which is too many.",
+                fix="ask fewer predicates at once",
+            )
+        parts.append(Part(space.block, column, weights.shape[1], weights.astype(np.int8)))
     return parts
 
 
@@ -271,6 +299,14 @@ def _attributes(predicate: Predicate, domain: Domain) -> Iterator[str]:
                 yield domain[name].name
 
 
+def _places_among(values: Values, other: Values) -> Integers:
+    """Where each value stands among all of ``other``, shape (size + 1,): those in one gap compare alike with any."""
+    data, others = (side.data.astype(str) if side.kind == "text" else side.data for side in (values, other))
+    edges = np.unique(others[other.known])
+    below, upto = (np.searchsorted(edges, data, side=side) for side in ("left", "right"))
+    return np.where(values.known, below + upto, -1)
+
+
 class _Space:
     """The product of the classes of some attributes, in which tests can be evaluated.
 
@@ -305,13 +341,15 @@ class _Space:
             self._atoms[test, name] = atom(test, self.domain[name])
             signatures.setdefault(name, []).append(self._atoms[test, name].astype(np.int64))
             return
-        for side in _sides(test):
-            name = self.domain[attribute_of(side) or ""].name
-            values = values_of(side, self.domain[name])
+        assert isinstance(test, Compare)
+        sides = [(self.domain[attribute_of(side) or ""].name, side) for side in _sides(test)]
+        found = {name: values_of(side, self.domain[name]) for name, side in sides}
+        one, two = found.values()
+        check_comparable(one, two, test.op)
+        for name, values in found.items():
             self._pairs[test, name] = values
-            data = values.data.astype(str) if values.kind == "text" else values.data
-            _, codes = np.unique(data, return_inverse=True)
-            signatures.setdefault(name, []).append(np.where(values.known, codes.reshape(-1), -1))
+            (other,) = (found[left] for left in found if left != name)
+            signatures.setdefault(name, []).append(_places_among(values, other))
 
     def along(self, name: str, vector: NDArray[Any]) -> NDArray[Any]:
         """A vector over an attribute's cells, one entry a class, laid along the attribute's axis of the block."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from siloquent.maths.strategies.base import Reals, Strategy
 
 _Q = 4
+_HEAVIEST = 1e3  # beyond, the low-rank inverse loses its digits
 
 
 def identity_strategy(T: Reals) -> Reals:
@@ -54,7 +55,7 @@ def best_identity(workload: NDArray[np.int64], *, p: int, starts: int, steps: in
         # The logarithm makes the stopping rule one of relative improvement, whatever the size of the counts.
         return float(np.log(value)), slope.reshape(-1) / value
 
-    bounds = [(0.0, None)] * (p * W.shape[1])
+    bounds = [(0.0, _HEAVIEST)] * (p * W.shape[1])
     runs = [
         minimize(
             objective,

@@ -1,0 +1,128 @@
+"""Strategies for a workload, with all of their price that does not depend on the error bound.
+
+They are searched and calibrated once a shape and beta, and then kept in memory: a question of a known shape is planned
+in about a millisecond. Nothing here knows rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.explore.measure.base import Integers
+from siloquent.explore.plan.compiled import Compiled
+from siloquent.explore.plan.kept import Kept
+from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP, reconstructions
+from siloquent.maths.calibration import Factor, gaussian_factor
+from siloquent.maths.sensitivity import Sensitivity, sensitivities
+from siloquent.maths.strategies import Calibrated, gaussian_strategy, laplace_strategy
+from siloquent.maths.strategies.base import QUANTUM_BITS
+
+MOST_COLUMNS, MOST_ANSWERS, MOST_WEIGHTS = 2_048, 10_000, 2 * 10**7
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Offer:
+    """A whole strategy: ``matrices`` holds one A_B a part of the workload.
+
+    An error beyond ``factor`` times the scale of continuous noise happens with probability beta at most; that noise is
+    whole, and that answers are rounded, moves them by ``margin`` at most.
+    """
+
+    name: str
+    matrices: tuple[Integers, ...]
+    factor: Factor
+    margin: float
+    sensitivity: Sensitivity
+
+
+_found: Kept[Calibrated] = Kept(2**28, lambda one: 3 * _bytes(one.strategy.blocks))
+_offers: Kept[Offer | None] = Kept(2**28, lambda one: 0 if one is None else _bytes(one.matrices))
+
+
+def _bytes(matrices: tuple[Integers, ...]) -> int:
+    return 1_000 + sum(matrix.nbytes for matrix in matrices)
+
+
+def laplace_offer(compiled: Compiled, beta: float, *, two_sided: bool) -> Offer | None:
+    """The cheapest strategy for discrete Laplace noise; None where no strategy can beat the workload itself."""
+    if not _can_offer(compiled):
+        return None
+    key = ("laplace", compiled.shape, beta, two_sided)
+
+    def make() -> Offer | None:
+        found = _found.get(key, lambda: _laplace(compiled, beta, two_sided))
+        return _offer(compiled, found.strategy.name, found.strategy.blocks, found.factor)
+
+    return _offers.get((*key, *_moves(compiled)), make)
+
+
+def gaussian_offer(compiled: Compiled, beta: float, *, two_sided: bool, bits: int) -> Offer | None:
+    """The cheapest strategy for discrete Gaussian noise, in quanta of 2^-bits."""
+    if not _can_offer(compiled):
+        return None
+    key = ("gaussian", compiled.shape, beta, two_sided)
+
+    def make() -> Offer | None:
+        found = _found.get(key, lambda: gaussian_strategy(_blocks(compiled), beta=beta, two_sided=two_sided))
+        blocks = tuple(np.rint(b * 2.0 ** (bits - QUANTUM_BITS)).astype(np.int64) for b in found.strategy.blocks)
+        back = _back(compiled, _with_empty(compiled, blocks))
+        if back is None:
+            return None
+        return _offer(compiled, found.strategy.name, blocks, gaussian_factor(back, beta, two_sided=two_sided))
+
+    return _offers.get((*key, bits, *_moves(compiled)), make)
+
+
+def _laplace(compiled: Compiled, beta: float, two_sided: bool) -> Calibrated:
+    # Planning is the same in EXPLAIN and in the run: its random starts come from the workload's shape.
+    seed = int(compiled.shape[:12], 16)
+    return laplace_strategy(_blocks(compiled), beta=beta, two_sided=two_sided, seed=seed)
+
+
+def _moves(compiled: Compiled) -> tuple[object, ...]:
+    """What the sensitivity of a strategy depends on, besides its matrices."""
+    return compiled.replace_one, compiled.rows, compiled.largest, compiled.summed is None
+
+
+def _can_offer(compiled: Compiled) -> bool:
+    columns = sum(part.columns for part in compiled.parts)
+    largest = max(part.columns for part in compiled.parts)
+    small = largest <= MOST_COLUMNS and compiled.answers <= MOST_ANSWERS and compiled.answers * columns <= MOST_WEIGHTS
+    return small and not compiled.disjoint and columns > 1
+
+
+def _blocks(compiled: Compiled) -> list[NDArray[np.int64]]:
+    """The matrices of all parts that count anything."""
+    return [part.matrix for part in compiled.parts if part.columns]
+
+
+def _with_empty(compiled: Compiled, blocks: tuple[Integers, ...]) -> tuple[Integers, ...]:
+    """``blocks``, and an empty matrix for every part that counts nothing."""
+    left = iter(blocks)
+    return tuple(next(left) if part.columns else np.zeros((0, 0), dtype=np.int64) for part in compiled.parts)
+
+
+def _back(compiled: Compiled, matrices: tuple[Integers, ...]) -> NDArray[np.float64] | None:
+    backs = reconstructions(compiled, matrices)
+    return None if backs is None else np.hstack(backs)
+
+
+def _offer(compiled: Compiled, name: str, blocks: tuple[Integers, ...], factor: Factor) -> Offer | None:
+    matrices = _with_empty(compiled, blocks)
+    back = _back(compiled, matrices)
+    if back is None:
+        return None
+    margin = float(np.abs(back).sum(axis=1).max()) + 1 / (2 * PARTS_OF_A_STEP)
+    return Offer(name, matrices, factor, margin, _sensitivity(compiled, matrices))
+
+
+def _sensitivity(compiled: Compiled, matrices: tuple[Integers, ...]) -> Sensitivity:
+    """Exact for counts. For sums a row adds its value times a column; replacing one moves by twice that at most."""
+    if compiled.summed is None:
+        return sensitivities(matrices, replace_one=compiled.replace_one, rows=compiled.rows)
+    single = sensitivities(matrices, replace_one=False, rows=1)
+    each = compiled.rows * compiled.largest * (2 if compiled.replace_one else 1)
+    return Sensitivity(each * single.l1, each**2 * single.l2_squared, each * single.linf)
