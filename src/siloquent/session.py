@@ -92,7 +92,8 @@ class Session:
             DataError: the source cannot be opened.
         """
         schema = self.schema(name)
-        if name not in self._tables or self._tables[name][0] != schema.digest:
+        known = self._tables.get(name)
+        if known is None or known[0] != schema.digest or not known[1].is_current:
             from siloquent.data import open_table
 
             frame = self._frames.get(name, (schema, None))[1]

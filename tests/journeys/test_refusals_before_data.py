@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import siloquent as sq
 from siloquent.errors import BudgetExceeded, DataError, LedgerError, SchemaError, SiloquentError
+from siloquent.explore.plan.planner import plan
+from siloquent.explore.spec import parse
+from siloquent.explore.task import assemble
+from siloquent.privacy import Cost
 
 SCHEMA = """
 format = 1
@@ -93,3 +98,25 @@ def test_a_refusal_by_the_ledger_is_written_and_costs_nothing(tmp_path: Path) ->
         kinds = [entry.kind for entry in session.ledger.entries()]
         assert kinds[-1] == "deny"
         assert session.left("visits").amount >= 0
+
+
+def test_a_source_that_changes_under_an_open_session_is_read_anew_and_costs_no_failed_charge(tmp_path: Path) -> None:
+    folder = workspace(tmp_path / "w", "ward\n" + "A\n" * 400)
+    question = QUESTION.replace("ERROR 50", "ERROR 90 CONFIDENCE 0.999999999")
+    with sq.open(folder) as session:
+        before = session.ask(question)
+        (folder / "visits.csv").write_text("ward\n" + "B\n" * 500)
+        after = session.ask(question)
+    assert [row[2] <= true <= row[3] for row, true in zip(before.rows, (400, 0), strict=True)] == [True, True]
+    assert [row[2] <= true <= row[3] for row, true in zip(after.rows, (0, 500), strict=True)] == [True, True]
+
+
+def test_a_replay_promises_what_was_promised_then(tmp_path: Path) -> None:
+    folder = workspace(tmp_path / "w", "ward\nA\nB\n")
+    with sq.open(folder) as session:
+        first = session.ask(QUESTION, key="k")
+        schema = session.schema("visits")
+        chosen = plan(parse(QUESTION), schema, left=Cost(10**12))
+        (stored,) = session.ledger.stored("visits@1")
+        later = replace(chosen, alpha=chosen.alpha / 2)  # a planner of another day
+        assert assemble(later, schema, stored, replayed=True) == first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -141,6 +141,8 @@ def _measured(session: Session, chosen: Plan, permit: Permit) -> Stored:
 def assemble(chosen: Plan, schema: TableSchema, stored: Stored, *, replayed: bool) -> Answer:
     """The answer to ``chosen.query`` from what the ledger keeps: free post-processing, the same at every replay."""
     measured = Measured.from_payload(stored.payload)
+    # What was promised then, also if today's planner would promise something else.
+    chosen = replace(chosen, alpha=Fraction(measured.alpha))
     estimate = reconstruct(chosen.query, chosen.compiled, measured, alpha=chosen.alpha)
     return Answer(
         task="explore",

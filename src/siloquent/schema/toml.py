@@ -85,22 +85,54 @@ def _keys() -> set[str]:
     return {name.rstrip("_") for model in models for name in model.model_fields}
 
 
+_AMOUNT = 'an amount as text, such as "0.1"'
+_WANTED = {
+    **dict.fromkeys(("epsilon", "rho", "delta", "delta_events", "analysts"), _AMOUNT),
+    **dict.fromkeys(("lo", "hi"), "a number, or a date such as 2024-01-31"),
+    **dict.fromkeys(("width", "edges"), "a number"),
+    "grid": 'a number, or "day", "hour", "minute" or "second" for dates',
+    "null": '"drop", "cell" or { value = .. }',
+}
+"""What stands behind a key that takes more than one type, in words."""
+
+
 def _problems(wrong: ValidationError, raw: Mapping[str, Any]) -> Iterator[str]:
-    """One sentence a problem: place, what, did you mean."""
-    errors = wrong.errors(include_url=False, include_context=False)
-    for error in errors[:5]:
-        *place, last = [part for part in error["loc"] if not (isinstance(part, str) and part[:1] == "_")] or ["file"]
+    """One sentence a problem: place, what, did you mean. A key of several types is one problem, not one a type."""
+    found: dict[tuple[Any, ...], Any] = {}
+    for error in wrong.errors(include_url=False, include_context=False):
+        known = _inside(error["loc"], raw)
+        found.setdefault(error["loc"] if error["type"] == "missing" else known, error)
+    for path, error in list(found.items())[:5]:
+        *place, last = path or ("file",)
         where = _place(place, raw)
+        key = next((part for part in reversed(path) if part in _WANTED), None)
         if error["type"] == "extra_forbidden":
             near = get_close_matches(str(last), _keys(), n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             yield f"Unknown key {str(last)!r}{where}.{hint}"
         elif error["type"] == "missing":
             yield f"Missing {str(last)!r}{where}: add `{last} = ..`."
+        elif key is not None:
+            yield f"{str(last)!r}{where} is {_WANTED[key]}, not {_shown(error['input'])}."
         else:
-            yield f"{str(last)!r}{where}: {error['msg']}, not {str(error['input'])[:60]!r}."
-    if len(errors) > 5:
-        yield f"And {len(errors) - 5} more."
+            yield f"{str(last)!r}{where}: {error['msg']}, not {_shown(error['input'])}."
+    if len(found) > 5:
+        yield f"And {len(found) - 5} more."
+
+
+def _shown(value: object) -> str:
+    return str(value)[:60] if isinstance(value, Decimal) else repr(str(value)[:60])
+
+
+def _inside(place: tuple[Any, ...], raw: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The part of ``place`` that is in the file; behind it stand the names of the types that were tried."""
+    here: Any = raw
+    for depth, part in enumerate(place):
+        try:
+            here = here[part]
+        except (KeyError, IndexError, TypeError):
+            return place[:depth]
+    return place
 
 
 def _place(parts: list[Any], raw: Mapping[str, Any]) -> str:
