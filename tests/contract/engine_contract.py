@@ -71,6 +71,16 @@ class EngineContract:
             chosen = number & (ward == cell)
             assert (sums.index_sums[cell], sums.counts[cell]) == (weight[chosen].sum(), chosen.sum())
 
+    def test_sums_of_numbers_with_many_steps_are_exact(self) -> None:
+        attribute = '{ name = "v", type = "integer", lo = 0, hi = 1099511627775, outside = "clamp", null = "drop" }'
+        values = [2**40, 2**40 - 1, 2**39 + 12_345, 2**20, 2**20 - 1, 7, None, -3]
+        rows = pa.table({"v": pa.array(values * 5_000, pa.int64())})
+        table, permit = on_engine(clinic_schema(attributes=attribute), self.make(rows))
+        [sums] = table.sums([Block((), ())], "v", permit)
+        exact = 5_000 * sum(min(max(v, 0), 2**40 - 1) for v in values if v is not None)
+        assert exact > 2**53  # doubles would not hold it
+        assert (sums.index_sums.tolist(), sums.counts.tolist()) == ([exact], [35_000])
+
     def test_the_rows_of_a_user_are_the_same_in_every_question(self) -> None:
         schema, rows = clinic_schema(unit=USERS), visits(300)
         table, permit = on_engine(schema, self.make(rows))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sqlglot import exp
 
-from siloquent.data.places import Column, name, try_cast
+from siloquent.data.places import Column, name
 from siloquent.schema import MOST_CELLS, Block
 
 if TYPE_CHECKING:
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 KEPT = "kept"
 """The relation of bounded rows as places."""
 COUNT, LOW, HIGH = 0, 1, 2
-LARGEST_SUM = 2.0**62
 _HALF = 20
-"""Sums are kept in two halves of this many bits of the index, so that no batch or total can overflow."""
+"""Sums are kept in two halves of this many bits of the index, so that no batch or total can overflow.
+
+An overflow would be an error that one row brings about, and so tells about.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +73,7 @@ class Scan:
 
 
 def group_query(scans: Sequence[Scan], summed: Column | None) -> exp.Query:
-    """One row for each scan and combination of places that occurs: scan, code, n and, with ``summed``, its s."""
+    """One row for each scan and combination of places that occurs: scan, code, n and, with ``summed``, its halves."""
     queries = [_group(scan, number, summed) for number, scan in enumerate(scans)]
     query: exp.Query = queries[0]
     for other in queries[1:]:
@@ -90,15 +92,28 @@ def _group(scan: Scan, number: int, summed: Column | None) -> exp.Select:
     code = reduce(lambda left, right: exp.Add(this=left, expression=right), terms or [exp.Literal.number(0)])
     measured = [exp.alias_(exp.Count(this=exp.Star()), "n")]
     if summed is not None:
-        # Sums of BIGINT fail in Spark where they overflow; this one is NULL where it does not fit.
-        total = exp.Sum(this=exp.cast(name(summed.place_name), "DECIMAL(38, 0)"))
-        fits = try_cast(exp.func("COALESCE", total, exp.Literal.number(0)), "BIGINT")
-        measured.append(exp.alias_(fits, "s"))
+        measured += [exp.alias_(half, alias) for half, alias in zip(_halves(summed), ("low", "high"), strict=True)]
     query = exp.select(exp.alias_(exp.Literal.number(number), "scan"), exp.alias_(code, "code"), *measured)
     query = query.from_(exp.to_table(KEPT))
     if summed is not None:
         query = query.where(_is_value(summed))
     return query.group_by(exp.Literal.number(2)) if scan.columns else query
+
+
+def _halves(summed: Column) -> tuple[exp.Expr, exp.Expr]:
+    """The sum of the low halves of the places, and that of the high ones; 0 of no rows."""
+    place = exp.cast(name(summed.place_name), "BIGINT")
+    if summed.attribute.steps <= 2**_HALF:
+        return _total(place), exp.cast(exp.Literal.number(0), "BIGINT")
+    half = exp.Literal.number(2**_HALF)
+    return (
+        _total(exp.Mod(this=place, expression=half)),
+        _total(exp.Paren(this=exp.IntDiv(this=place.copy(), expression=half.copy()))),
+    )
+
+
+def _total(value: exp.Expr) -> exp.Expr:
+    return exp.cast(exp.func("COALESCE", exp.Sum(this=value), exp.Literal.number(0)), "BIGINT")
 
 
 def _is_value(column: Column) -> exp.Expr:
@@ -108,31 +123,15 @@ def _is_value(column: Column) -> exp.Expr:
 
 
 def spread(scan: Scan, number: int, grouped: pa.Table, *, summed: bool) -> NDArray[np.int64]:
-    """What was grouped for one scan in the block's own cells: rows COUNT, and with ``summed`` LOW; (1 or 2, cells).
-
-    Raises:
-        OverflowError: a sum is 2^62 or more.
-    """
-    numbers = grouped.column("scan").to_numpy()
-    chosen = numbers == number
+    """What was grouped for one scan in the block's own cells: COUNT, with ``summed`` LOW and HIGH; (1 or 3, cells)."""
+    chosen = grouped.column("scan").to_numpy() == number
     codes = grouped.column("code").to_numpy()[chosen].astype(np.int64)
-    measured = [grouped.column("n").to_numpy()[chosen]]
-    if summed:
-        if grouped.column("s").null_count:
-            raise OverflowError("a sum of indices is too large")
-        measured.append(_fitting(grouped.column("s").to_numpy()[chosen]))
+    fields = ("n", "low", "high") if summed else ("n",)
     cells, inside = scan.cells(scan.decode(codes), len(codes))
-    result = np.zeros((len(measured), scan.block.size), dtype=np.int64)
-    for row, values in zip(result, measured, strict=True):
-        np.add.at(row, cells[inside], values[inside])
+    result = np.zeros((len(fields), scan.block.size), dtype=np.int64)
+    for row, field in zip(result, fields, strict=True):
+        np.add.at(row, cells[inside], grouped.column(field).to_numpy()[chosen][inside])
     return result
-
-
-def _fitting(sums: NDArray[Any]) -> NDArray[Any]:
-    """``sums`` that add up to less than 2^62, so that no cell overflows, however classes merge them."""
-    if float(sums.sum(dtype=np.float64)) >= LARGEST_SUM:
-        raise OverflowError("a sum of indices is too large")
-    return sums
 
 
 def count_kernel(scans: Sequence[Scan], summed: Column | None = None) -> partial[NDArray[np.int64]]:
@@ -163,11 +162,7 @@ def _count_batch(
     return np.concatenate(results, axis=1).astype(np.int64)
 
 
-def whole_sums(counted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Counts and sums, shape (2, cells), from counts and both halves of the sums.
-
-    Raises:
-        OverflowError: a sum is 2^62 or more.
-    """
-    _fitting(counted[HIGH] * 2.0**_HALF)
-    return np.stack([counted[COUNT], counted[LOW] + (counted[HIGH] << _HALF)])
+def whole_sums(counted: NDArray[np.int64], summed: Column) -> NDArray[Any]:
+    """The sums of cells, shape (cells,), from LOW and HIGH: int64, or Python's whole numbers where HIGH is in use."""
+    kind = np.int64 if summed.attribute.steps <= 2**_HALF else object
+    return np.asarray(counted[LOW].astype(kind) + (counted[HIGH].astype(kind) << _HALF))

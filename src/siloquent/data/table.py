@@ -17,7 +17,7 @@ from siloquent.data.decode import DecodedKernel, Decoder
 from siloquent.data.engines.base import OWNER_LOG, Engine
 from siloquent.data.layout import lay_out
 from siloquent.data.places import Column, name
-from siloquent.data.scans import KEPT, Scan, count_kernel, group_query, spread, whole_sums
+from siloquent.data.scans import COUNT, KEPT, Scan, count_kernel, group_query, spread, whole_sums
 from siloquent.errors import DataError, NotAllowed, RequestError, SiloquentError
 from siloquent.schema import Block, TableSchema
 
@@ -44,10 +44,11 @@ class PermitBook(Protocol):
 class CellSums:
     """Of one block and one number: sums of places and counts of rows that have a place, each of shape (cells,).
 
-    In grid steps, the sum of the values themselves is ``index_sums + (lo / grid) * counts``, exactly.
+    In grid steps, the sum of the values themselves is ``index_sums + (lo / grid) * counts``, exactly. ``index_sums``
+    is int64, or Python's whole numbers for a number of more than 2^20 steps: no row can make a sum overflow.
     """
 
-    index_sums: NDArray[np.int64]
+    index_sums: NDArray[Any]
     counts: NDArray[np.int64]
 
 
@@ -107,7 +108,7 @@ class PrivateTable:
             the counts by at most max_rows in L1 for each block, and replacing one by twice that.
         """
         scans = [self._scan(block) for block in blocks]
-        return [measured[0] for measured in self._measure(scans, None, permit)]
+        return [measured[COUNT] for measured in self._measure(scans, None, permit)]
 
     def sums(self, blocks: Sequence[Block], attribute: str, permit: Permit) -> list[CellSums]:
         """Sums of the places of ``attribute`` in each cell, over the rows that have a number there.
@@ -126,7 +127,8 @@ class PrivateTable:
         if not summed.attribute.is_numeric:
             raise RequestError(f"Attribute {summed.attribute.name!r} is no number, so it has no sum.")
         scans = [self._scan(block) for block in blocks]
-        return [CellSums(index_sums=sums, counts=counts) for counts, sums in self._measure(scans, summed, permit)]
+        measured = self._measure(scans, summed, permit)
+        return [CellSums(index_sums=whole_sums(counted, summed), counts=counted[COUNT]) for counted in measured]
 
     def fold(
         self, kernel: Kernel, merge: Merge, columns: Sequence[str], permit: Permit, *, encoded: bool = False
@@ -196,7 +198,7 @@ class PrivateTable:
         return chosen
 
     def _measure(self, scans: list[Scan], summed: Column | None, permit: Permit) -> list[NDArray[np.int64]]:
-        """For each scan counts, and sums where asked, shape (1 or 2, cells)."""
+        """For each scan counts, and both halves of sums where asked, shape (1 or 3, cells)."""
         self._require(permit)
         return self._charged(lambda: self._measured(scans, summed))
 
@@ -231,8 +233,7 @@ class PrivateTable:
         query = exp.select(*(name(place) for place in sorted(needed)))
         counted = self._engine.map_merge(count_kernel(scans, summed), np.add, query.from_(exp.to_table(KEPT)))
         ends = np.cumsum([scan.block.size for scan in scans])[:-1]
-        parts = np.split(counted, ends, axis=1)
-        return [part if summed is None else whole_sums(part) for part in parts]
+        return np.split(counted, ends, axis=1)
 
     def _keep(self) -> bool:
         """Have the places of the rows that count at hand from the first permitted use on; whether in memory."""

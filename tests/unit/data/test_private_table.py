@@ -232,12 +232,19 @@ def test_the_owners_log_is_silent_unless_the_owner_listens(capfd: pytest.Capture
     assert SECRET not in shown.out + shown.err
 
 
-def test_sums_beyond_two_to_the_62_fail_instead_of_wrapping_around() -> None:
-    attribute = '{ name = "v", type = "integer", lo = 0, hi = 1099511627775, outside = "clamp", null = "drop" }'
-    schema = clinic_schema(attributes=attribute)
-    table, permit = opened(schema, pa.table({"v": pa.array(np.full(5_000_000, 2**40))}))
-    with pytest.raises(DataError):
-        table.sums([Block((), ())], "v", permit)
+@pytest.mark.parametrize("one_more", [0, 1])
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_row_that_brings_a_sum_to_2_to_the_62_brings_no_error(wide: bool, one_more: int) -> None:
+    largest, rows = 2**40 - 1, 2**22 + one_more  # a hair below 2^62, and one row more
+    attribute = f'{{ name = "v", type = "integer", lo = 0, hi = {largest}, outside = "clamp", null = "drop" }}'
+    age = '{ name = "a", type = "integer", lo = 0, hi = 2000000, outside = "clamp", null = "drop" }'
+    table, permit = opened(
+        clinic_schema(attributes=f"{attribute},\n{age}"),
+        pa.table({"v": np.full(rows, 2**40), "a": np.zeros(rows, dtype=np.int32)}),
+    )
+    block = Block(("a",), (np.zeros(2_000_002, dtype=np.int64),)) if wide else Block((), ())
+    [sums] = table.sums([block], "v", permit)
+    assert (sums.index_sums.tolist(), sums.counts.tolist()) == ([largest * rows], [rows])
 
 
 def test_counting_from_many_threads_gives_the_same_numbers() -> None:
