@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.maths.blas import one_thread
 from siloquent.maths.strategies.base import Reals, Strategy
 
 _Q = 60
@@ -49,8 +50,9 @@ def best_factorisation(workload: NDArray[np.int64], *, steps: int) -> Strategy:
         value, slope = noise_norm(flat.reshape(shape), W)
         return float(np.log(value)), slope.reshape(-1) / value
 
-    starts = sorted((toeplitz_root(shape[0]), balanced_root(W)), key=lambda X: noise_norm(X, W)[0])
     options = {"maxiter": steps, "maxfun": 2 * steps}
-    best = minimize(objective, starts[0].reshape(-1), jac=True, method="L-BFGS-B", options=options)
+    with one_thread():
+        starts = sorted((toeplitz_root(shape[0]), balanced_root(W)), key=lambda X: noise_norm(X, W)[0])
+        best = minimize(objective, starts[0].reshape(-1), jac=True, method="L-BFGS-B", options=options)
     X = best.x.reshape(shape)
     return Strategy("factorisation", X / np.sqrt((X * X).sum(axis=0)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.maths.blas import one_thread
 from siloquent.maths.strategies.base import Reals, Strategy
 
 _Q = 4
@@ -56,16 +57,18 @@ def best_identity(workload: NDArray[np.int64], *, p: int, starts: int, steps: in
         return float(np.log(value)), slope.reshape(-1) / value
 
     bounds = [(0.0, _HEAVIEST)] * (p * W.shape[1])
-    runs = [
-        minimize(
-            objective,
-            random.random(p * W.shape[1]),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds,
-            options={"maxiter": steps, "maxfun": 2 * steps},
-        )
-        for _ in range(starts)
-    ]
+    options = {"maxiter": steps, "maxfun": 2 * steps}
+    with one_thread():
+        runs = [
+            minimize(
+                objective,
+                random.random(p * W.shape[1]),
+                jac=True,
+                method="L-BFGS-B",
+                bounds=bounds,
+                options=options,
+            )
+            for _ in range(starts)
+        ]
     best = min(runs, key=lambda run: float(run.fun))
     return Strategy(f"{p}-Identity", identity_strategy(np.maximum(best.x.reshape(shape), 0.0)))
