@@ -13,6 +13,7 @@ from siloquent.schema.workspace import find_workspace, read_workspace
 if TYPE_CHECKING:
     from siloquent.data import CheckReport
     from siloquent.explore import Answer, Explanation, Query
+    from siloquent.sketch.verbs import SketchVerbs
 
 
 @runtime_checkable
@@ -60,6 +61,13 @@ class Session(floor.Session):
         from siloquent.data import check
 
         return check(self.table(table))
+
+    @property
+    def sketch(self) -> SketchVerbs:
+        """Sketches of this session's tables: ``build``, ``explain``, ``ask``, ``merge``, ``save``, ``load``."""
+        from siloquent.sketch.verbs import SketchVerbs
+
+        return SketchVerbs(self)
 
     def save(self, answer: Answer) -> Path:
         """Write ``answer`` as a release folder in the workspace; the same answer is written once."""

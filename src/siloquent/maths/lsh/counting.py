@@ -1,0 +1,66 @@
+"""From records to counters and from counters to sums, for kernels of numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.maths.lsh.hashes import Hashes, columns_of
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+WIDE = 12
+"""From so many attributes on, a matrix product is faster than the fused loop."""
+BLOCK = 512
+
+
+def count_dense(hashes: Hashes, places: Integers, classes: Integers, *, class_count: int = 1) -> Integers:
+    """Counters of all records in all rows, shape (classes, R, width).
+
+    Args:
+        places: Shape (records, d), every one inside the domain.
+        classes: Shape (records,), each in 0..class_count-1.
+    """
+    from siloquent.maths.lsh import compiled
+
+    counters = np.zeros((class_count, hashes.rows, hashes.width), dtype=np.int64)
+    columns = columns_of(places)
+    if hashes.bucket == "range" and hashes.A.shape[2] >= WIDE:
+        matrix, offset = hashes.A[:, 0], hashes.B[:, :1]
+        for first in range(0, len(places), BLOCK):
+            projected = matrix @ columns[:, first : first + BLOCK] + offset
+            compiled.count_projected(projected, classes, first, hashes.shift, hashes.low, counters)
+    else:
+        compiled.count_all(columns, classes, *hashes.arrays(), counters)
+    return counters
+
+
+def count_sparse(
+    hashes: Hashes,
+    places: Integers,
+    classes: Integers,
+    *,
+    hits: int,
+    words: NDArray[np.uint64],
+    class_count: int = 1,
+) -> Integers:
+    """Counters where each record counts in ``hits`` rows drawn for it, shape (classes, R, width).
+
+    Args:
+        words: One random word a record, shape (records,). R is a power of two.
+    """
+    from siloquent.maths.lsh import compiled
+
+    counters = np.zeros((class_count, hashes.rows, hashes.width), dtype=np.int64)
+    compiled.count_some(columns_of(places), classes, words, hits, *hashes.arrays(), counters)
+    return counters
+
+
+def row_sums(hashes: Hashes, counters: Integers, places: Integers) -> tuple[Floats, Floats]:
+    """Sums over rows of the cells that each query meets, and of their squares; both (classes, queries)."""
+    from siloquent.maths.lsh import compiled
+
+    sums, squares = (np.zeros((len(counters), len(places))) for _ in range(2))
+    compiled.look_up(columns_of(places), *hashes.arrays(), counters, sums, squares)
+    return sums, squares

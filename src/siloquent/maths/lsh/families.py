@@ -1,0 +1,200 @@
+"""Hash families by their kernels: k(x, q) is the chance that one row's hash gives x and q the same code.
+
+The formulas hold for real numbers. ``hashes`` rounds projections to whole numbers, at most 2^-30 of a code's width off
+where the domain leaves room for that; the kernel that a sketch estimates is that of the whole-number family.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+MOST_BITS = 62
+
+
+def _above_zero(name: str, value: float) -> None:
+    if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a finite number above 0, not {value!r}")
+
+
+def _count(name: str, value: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_BITS:
+        raise ValueError(f"{name} must be a whole number in 1..{MOST_BITS}, not {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class PStable:
+    """floor((a.x + b) / bandwidth): ``order`` 2 has normal projections a and Euclidean distance, 1 Cauchy and L1.
+
+    Source: "Locality-Sensitive Hashing Scheme Based on p-Stable Distributions" (SoCG 2004), section 3.
+    """
+
+    order: Literal[1, 2]
+    bandwidth: float
+
+    def __post_init__(self) -> None:
+        if self.order not in (1, 2):
+            raise ValueError(f"order must be 1 or 2, not {self.order!r}")
+        _above_zero("bandwidth", self.bandwidth)
+
+    def probability(self, distance: Floats) -> Floats:
+        """The kernel at distances of any shape; 1 at distance 0."""
+        from scipy.special import ndtr
+
+        ratio = np.minimum(self.bandwidth / np.maximum(np.asarray(distance, dtype=np.float64), 1e-150), 1e150)
+        if self.order == 2:
+            near = -np.expm1(-(ratio**2) / 2)
+            return np.asarray(1 - 2 * ndtr(-ratio) - 2 / (math.sqrt(2 * math.pi) * ratio) * near)
+        return np.asarray(2 / math.pi * np.arctan(ratio) - np.log1p(ratio**2) / (math.pi * ratio))
+
+
+@dataclass(frozen=True, slots=True)
+class Laplacian:
+    """Random binning of every attribute, pitch ~ Gamma(2, sigma): exp(-L1 distance / sigma), exactly.
+
+    Source: "Random Features for Large-Scale Kernel Machines" (NIPS 2007), algorithm 2; the codes are kept as they are.
+    """
+
+    sigma: float
+
+    def __post_init__(self) -> None:
+        _above_zero("sigma", self.sigma)
+
+    def probability(self, distance: Floats) -> Floats:
+        """The kernel at L1 distances of any shape."""
+        return np.exp(-np.asarray(distance, dtype=np.float64) / self.sigma)
+
+
+@dataclass(frozen=True, slots=True)
+class Angular:
+    """``bits`` signs of random projections: (1 - angle / pi)^bits. Angles are seen from the origin of the attributes.
+
+    Source: "Similarity Estimation Techniques from Rounding Algorithms" (STOC 2002), section 3.
+    """
+
+    bits: int
+
+    def __post_init__(self) -> None:
+        _count("bits", self.bits)
+
+    def probability(self, angle: Floats) -> Floats:
+        """The kernel at angles in radians."""
+        return np.asarray((1 - np.asarray(angle, dtype=np.float64) / math.pi) ** self.bits)
+
+
+@dataclass(frozen=True, slots=True)
+class Hamming:
+    """``bits`` sampled attributes, with replacement: (1 - share of attributes that differ)^bits."""
+
+    bits: int
+
+    def __post_init__(self) -> None:
+        _count("bits", self.bits)
+
+    def probability(self, share: Floats) -> Floats:
+        """The kernel at shares of attributes that differ."""
+        return np.asarray((1 - np.asarray(share, dtype=np.float64)) ** self.bits)
+
+
+@dataclass(frozen=True, slots=True)
+class Jaccard:
+    """The least hash of a set's elements: the share of two sets' union that both hold.
+
+    Source: "On the Resemblance and Containment of Documents" (SEQUENCES 1997).
+    """
+
+    def probability(self, similarity: Floats) -> Floats:
+        """The similarity itself."""
+        return np.asarray(similarity, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """``times`` codes of ``kernel`` at once: its kernel to that power."""
+
+    kernel: Kernel
+    times: int
+
+    def __post_init__(self) -> None:
+        _count("times", self.times)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A code of each kernel at once: the product of their kernels."""
+
+    kernels: tuple[Kernel, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.kernels) < 2:
+            raise ValueError("a product has at least two kernels")
+        if any(is_of_sets(kernel) for kernel in self.kernels):
+            raise ValueError("Jaccard is a kernel of sets: take its Power, not a product with kernels of numbers")
+
+
+Kernel = Union[PStable, Laplacian, Angular, Hamming, Jaccard, Power, Product]  # noqa: UP007 - they refer to each other
+
+_KINDS: dict[str, type[Any]] = {
+    "p-stable": PStable,
+    "laplacian": Laplacian,
+    "angular": Angular,
+    "hamming": Hamming,
+    "jaccard": Jaccard,
+}
+
+
+def is_of_sets(kernel: Kernel) -> bool:
+    """Whether the kernel compares sets of elements, not numbers."""
+    return isinstance(kernel, Jaccard) or (isinstance(kernel, Power) and is_of_sets(kernel.kernel))
+
+
+def similarity(kernel: Kernel, points: Floats, queries: Floats) -> Floats:
+    """k(x, q) for all pairs of rows of numbers, shape (points, queries)."""
+    if isinstance(kernel, Power):
+        return np.asarray(similarity(kernel.kernel, points, queries) ** kernel.times)
+    if isinstance(kernel, Product):
+        return np.asarray(np.prod([similarity(part, points, queries) for part in kernel.kernels], axis=0))
+    if isinstance(kernel, Jaccard):
+        raise ValueError("Jaccard compares sets")
+    return kernel.probability(_distance(kernel, points, queries))
+
+
+def _distance(kernel: PStable | Laplacian | Angular | Hamming, points: Floats, queries: Floats) -> Floats:
+    if isinstance(kernel, Angular):
+        lengths = np.linalg.norm(points, axis=1)[:, None] * np.linalg.norm(queries, axis=1)[None]
+        return np.asarray(np.arccos(np.clip(points @ queries.T / np.maximum(lengths, 1e-300), -1, 1)))
+    if isinstance(kernel, PStable) and kernel.order == 2:
+        squares = (points**2).sum(axis=1)[:, None] + (queries**2).sum(axis=1)[None] - 2 * points @ queries.T
+        return np.asarray(np.sqrt(np.maximum(squares, 0)))
+    apart = points[:, None] - queries[None]
+    return np.asarray((apart != 0).mean(axis=2) if isinstance(kernel, Hamming) else np.abs(apart).sum(axis=2))
+
+
+def kernel_to_plain(kernel: Kernel) -> dict[str, Any]:
+    """The kernel as JSON takes it."""
+    if isinstance(kernel, Power):
+        return {"kind": "power", "kernel": kernel_to_plain(kernel.kernel), "times": kernel.times}
+    if isinstance(kernel, Product):
+        return {"kind": "product", "kernels": [kernel_to_plain(part) for part in kernel.kernels]}
+    kind = next(name for name, made in _KINDS.items() if isinstance(kernel, made))
+    return {"kind": kind, **{name: getattr(kernel, name) for name in kernel.__dataclass_fields__}}
+
+
+def kernel_from_plain(plain: dict[str, Any]) -> Kernel:
+    """The kernel that ``kernel_to_plain`` wrote.
+
+    Raises:
+        ValueError, KeyError, TypeError: It is not one.
+    """
+    fields = {name: value for name, value in plain.items() if name != "kind"}
+    if plain["kind"] == "power":
+        return Power(kernel_from_plain(fields.pop("kernel")), **fields)
+    if plain["kind"] == "product":
+        return Product(tuple(kernel_from_plain(part) for part in fields["kernels"]))
+    made: Kernel = _KINDS[plain["kind"]](**fields)
+    return made

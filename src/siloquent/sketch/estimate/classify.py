@@ -1,0 +1,47 @@
+"""The class under which a point is most likely."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siloquent.errors import RequestError
+from siloquent.sketch.estimate.points import kernel_sums, quantile
+from siloquent.sketch.sketch import Sketch
+from siloquent.sketch.spec import Classify, Verdicts
+
+
+def classify(sketch: Sketch, question: Classify) -> Verdicts:
+    """Each point's class by the question's rule, and whether the runner-up is excluded.
+
+    Raises:
+        RequestError: The sketch has no label, or priors that are no distribution over its classes.
+    Source:
+        Likelihood and MAP rules: "A One-Pass Distributed and Private Sketch for Kernel Sums" (CCS 2021), section 4. MAP
+        falls to the most frequent class where the kernel is broad, so the likelihood is the default.
+    """
+    labels = sketch.plan.labels
+    if len(labels) < 2:
+        raise RequestError("This sketch has no classes.", fix='build it with label=".."')
+    sums, outside = kernel_sums(sketch, question.points)
+    factors = _factors(sketch, question)
+    scores, errors = sums.values * factors[:, None], sums.errors * factors[:, None]
+    order = np.argsort(-scores, axis=0, kind="stable")
+    at = np.arange(scores.shape[1])
+    first, second = order[0], order[1]
+    gap = scores[first, at] - scores[second, at]
+    reach = quantile(sums.rows, question.beta) * np.hypot(errors[first, at], errors[second, at])
+    return Verdicts(tuple(labels[i] for i in first), gap > reach, scores.T, outside)
+
+
+def _factors(sketch: Sketch, question: Classify) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    sizes = sketch.class_sizes()
+    if question.rule == "map":
+        return np.ones(len(sizes))
+    if question.rule == "likelihood":
+        return 1 / sizes
+    if question.rule != "prior":
+        raise RequestError(f"The rule is likelihood, prior or map, not {question.rule!r}.")
+    priors = np.asarray(question.priors, dtype=float)
+    if priors.shape != sizes.shape or not (priors >= 0).all() or abs(priors.sum() - 1) > 1e-9:
+        raise RequestError(f"priors are {len(sizes)} numbers that add up to 1, in the order of the classes.")
+    return np.asarray(priors / sizes)

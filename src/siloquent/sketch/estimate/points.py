@@ -1,0 +1,127 @@
+"""Queried points as places, and what the sketch's cells say about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import RequestError
+from siloquent.maths.lsh import Hashes, MinHashes, row_sums, set_sums
+from siloquent.sketch.hash_plan import Feature, HashPlan
+from siloquent.sketch.sets import sets_of_points
+from siloquent.sketch.sketch import Sketch
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sums:
+    """Kernel sums of each class at each point, with standard errors; both (classes, points)."""
+
+    values: Floats
+    errors: Floats
+    rows: int
+
+
+def point_array(plan: HashPlan, points: Any) -> Floats:
+    """Points of numbers as an array of shape (points, features).
+
+    Raises:
+        RequestError: Another shape, text, or a NaN; the message names the point.
+    """
+    try:
+        array = np.asarray(points, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise RequestError("The points must be numbers, one row a point.") from None
+    d = len(plan.features)
+    if array.ndim == 1 and (d == 1 or len(array) == d):
+        array = array.reshape(-1, d)
+    if array.ndim != 2 or array.shape[1] != d:
+        names = ", ".join(feature.name for feature in plan.features)
+        raise RequestError(f"Points have {d} numbers each ({names}); these have shape {array.shape}.")
+    bad = np.flatnonzero(np.isnan(array).any(axis=1))
+    if len(bad):
+        raise RequestError(f"Point {int(bad[0])} holds a NaN.", fix="leave it out, or fill it in")
+    return array
+
+
+def places_of(plan: HashPlan, array: Floats) -> tuple[Integers, NDArray[np.bool_]]:
+    """The places of points, moved to the domain's edge where they lie outside, and whether they did."""
+    lo, grid, steps = _edges(plan.features)
+    hi = lo + (steps - 1) * grid
+    clamped = np.clip(array, lo, hi)
+    places = np.floor((clamped - lo) / grid + 0.5).astype(np.int64)
+    outside: NDArray[np.bool_] = np.any((array < lo - grid / 2) | (array > hi + grid / 2), axis=1)
+    return places, outside
+
+
+def _edges(features: tuple[Feature, ...]) -> tuple[Floats, Floats, Floats]:
+    lo, grid, steps = (np.array([getattr(f, name) for f in features], dtype=float) for name in ("lo", "grid", "steps"))
+    return lo, grid, steps
+
+
+def box(plan: HashPlan) -> tuple[Floats, Floats]:
+    """The domain's corners in the features' own units, both (features,).
+
+    Raises:
+        RequestError: The sketch compares sets, which have no box.
+    """
+    if not isinstance(plan.hashes, Hashes):
+        raise RequestError("This sketch compares sets: it has densities and anomalies, but no modes and no samples.")
+    lo, grid, steps = _edges(plan.features)
+    return lo, lo + (steps - 1) * grid
+
+
+def half(sketch: Sketch, odd: bool) -> Sketch:
+    """Every second row alone: two halves whose hash functions and noise have nothing in common."""
+    start = int(odd)
+    counters = np.ascontiguousarray(sketch.counters[:, start::2])
+    if sketch.hits is not None:
+        # On average half of a record's hits are in half of the rows: twice the counters stand for all of them.
+        counters *= 2
+    plan = replace(sketch.plan, hashes=sketch.plan.hashes.every(start, 2))
+    return replace(sketch, plan=plan, counters=counters)
+
+
+def kernel_sums(sketch: Sketch, points: Any) -> tuple[Sums, NDArray[np.bool_]]:
+    """The mean over rows of what each point's cells hold, corrected for shared buckets; and which points lay outside.
+
+    The spread over rows holds what hashing and noise add, so it needs no knowledge of either. It is right for
+    independent rows and too wide for Sobol rows, which lie more evenly than chance.
+    """
+    hashes, rows = sketch.plan.hashes, sketch.rows
+    if isinstance(hashes, MinHashes):
+        tokens, ends = sets_of_points(sketch.plan, points)
+        sums, squares = set_sums(hashes, sketch.counters, tokens, ends)
+        outside = np.diff(ends) == 0
+    else:
+        places, outside = places_of(sketch.plan, point_array(sketch.plan, points))
+        sums, squares = row_sums(hashes, sketch.counters, places)
+    factor = rows / sketch.per_record
+    means = sums / rows
+    variances = np.maximum(squares / rows - means**2, 0) * rows / (rows - 1)
+    errors = np.sqrt(variances / rows)
+    return _uncrowded(sketch, means * factor, errors * factor), outside
+
+
+def _uncrowded(sketch: Sketch, values: Floats, errors: Floats) -> Sums:
+    """A hashed cell also holds a share 1/W of all other records: E[cell] = f + (N - f) / W."""
+    width, hashes = sketch.plan.hashes.width, sketch.plan.hashes
+    if not hashes.is_exact and sketch.sizes is not None:
+        sizes = sketch.class_sizes()[:, None]
+        values = (width * values - sizes) / (width - 1)
+        errors = np.hypot(width * errors, np.sqrt(float(sketch.size_variance))) / (width - 1)
+    return Sums(values, errors, sketch.rows)
+
+
+def quantile(rows: int, beta: float) -> float:
+    """Student's quantile for a two-sided interval of chance 1 - ``beta`` from ``rows`` rows."""
+    from scipy.special import stdtrit
+
+    if not 0 < beta < 1:
+        raise RequestError(f"beta lies between 0 and 1, not at {beta!r}.")
+    return float(stdtrit(rows - 1, 1 - beta / 2))

@@ -1,0 +1,143 @@
+"""The public part of a sketch: attributes, grids and hash functions, made before any row is read. Silos share it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import ReleaseError
+from siloquent.maths.lsh import Hashes, Kernel, MinHashes, kernel_from_plain, kernel_to_plain
+
+FORMAT = 1
+Sets = Literal["none", "words", "one-hot", "group"]
+_ARRAYS = {"A": "<f8", "B": "<f8", "shift": "<i8", "column": "<i8", "low": "<i8", "key": "<u8"}
+_SETS = {"seed": "<u4", "odd": "<u4"}
+MOST_BYTES = 2**28
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One attribute as the hash functions see it: place k stands for (lo + k grid) / scale of the kernel's units."""
+
+    name: str
+    kind: str
+    steps: int
+    lo: float
+    grid: float
+    scale: float = 1.0
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HashPlan:
+    """Everything public that a sketch is made by; ``digest`` is the SHA-256 of its canonical text."""
+
+    kernel: Kernel
+    features: tuple[Feature, ...]
+    hashes: Hashes | MinHashes
+    sets: Sets = "none"
+    label: str | None = None
+    labels: tuple[Any, ...] = ()
+    group: str | None = None
+    token_key: int = 0
+
+    @property
+    def classes(self) -> int:
+        """How many stacks of counters there are."""
+        return max(1, len(self.labels))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(classes, R, W)."""
+        return self.classes, self.hashes.rows, self.hashes.width
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of ``to_json``, in hex."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def to_json(self) -> str:
+        """Canonical text: sorted keys, arrays as packed bytes."""
+        hashes: dict[str, Any]
+        if isinstance(self.hashes, Hashes):
+            hashes = {name: _packed(getattr(self.hashes, name), kind) for name, kind in _ARRAYS.items()}
+            hashes["bucket"] = self.hashes.bucket
+        else:
+            hashes = {name: _packed(getattr(self.hashes, name), kind) for name, kind in _SETS.items()}
+        plain = {
+            "format": FORMAT,
+            "kernel": kernel_to_plain(self.kernel),
+            "features": [
+                {name: getattr(feature, name) for name in Feature.__dataclass_fields__} for feature in self.features
+            ],
+            "hashes": {**hashes, "width": self.hashes.width},
+            "sets": self.sets,
+            "label": self.label,
+            "labels": list(self.labels),
+            "group": self.group,
+            "token_key": self.token_key,
+        }
+        return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def hash_plan_from_json(text: str) -> HashPlan:
+    """The plan that ``to_json`` wrote.
+
+    Raises:
+        ReleaseError: It is none, of a later format, or too large.
+    """
+    if len(text) > MOST_BYTES:
+        raise ReleaseError("The hash plan is too large.")
+    try:
+        plain = json.loads(text)
+        if plain["format"] != FORMAT:
+            raise ReleaseError("The hash plan has a later format.", fix="pip install --upgrade siloquent")
+        features = tuple(Feature(**{**f, "values": tuple(f["values"])}) for f in plain["features"])
+        return HashPlan(
+            kernel=kernel_from_plain(plain["kernel"]),
+            features=features,
+            hashes=_hashes(plain["hashes"]),
+            sets=plain["sets"],
+            label=plain["label"],
+            labels=tuple(plain["labels"]),
+            group=plain["group"],
+            token_key=int(plain["token_key"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise ReleaseError("The hash plan cannot be read: it is no plan, or it was changed.") from None
+
+
+def _hashes(plain: dict[str, Any]) -> Hashes | MinHashes:
+    width = int(plain["width"])
+    if "seed" in plain:
+        seed, odd = (_unpacked(plain[name], kind) for name, kind in _SETS.items())
+        if seed.ndim != 2 or seed.shape != odd.shape or width & (width - 1) or width < 2:
+            raise ValueError("shapes do not fit")
+        return MinHashes(seed, odd, width)
+    arrays = {name: _unpacked(plain[name], kind) for name, kind in _ARRAYS.items()}
+    rows, parts = arrays["B"].shape
+    shapes = [arrays[name].shape for name in ("shift", "column")] + [(rows, parts)]
+    if len(set(shapes)) > 1 or arrays["A"].shape[:2] != (rows, parts) or not 2 <= width <= 2**24:
+        raise ValueError("shapes do not fit")
+    if arrays["low"].shape != (rows,) or arrays["key"].shape != (rows,) or not np.isfinite(arrays["A"]).all():
+        raise ValueError("shapes do not fit")
+    if arrays["shift"].min() < 0 or arrays["shift"].max() > 62 or plain["bucket"] not in ("range", "bits", "hash"):
+        raise ValueError("numbers do not fit")
+    return Hashes(**arrays, bucket=plain["bucket"], width=width)
+
+
+def _packed(array: NDArray[Any], kind: str) -> list[object]:
+    raw = np.ascontiguousarray(array, dtype=kind).tobytes()
+    return [list(array.shape), base64.b64encode(raw).decode()]
+
+
+def _unpacked(packed: list[Any], kind: str) -> NDArray[Any]:
+    shape, text = packed
+    array = np.frombuffer(base64.b64decode(text, validate=True), dtype=kind).reshape(shape)
+    return array.astype(array.dtype.newbyteorder("="))

@@ -1,0 +1,215 @@
+"""The room where rows meet noise: count records in hashed cells, add noise, let nothing else out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.maths.lsh import (
+    Hashes,
+    MinHashes,
+    count_dense,
+    count_sets,
+    count_sparse,
+    token_of_ids,
+)
+from siloquent.sketch.hash_plan import HashPlan
+from siloquent.sketch.sets import distinct_word_tokens, one_hot_sets
+from siloquent.sketch.sketch import Measured
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from siloquent.data import PrivateTable
+    from siloquent.ledger import Permit
+    from siloquent.sketch.plan import SketchPlan
+
+Integers = NDArray[np.int64]
+
+
+def measure(plan: SketchPlan, table: PrivateTable, permit: Permit) -> Measured:
+    """Count every record once in each of its rows of the sketch, and release the counters with noise.
+
+    Raises:
+        NotAllowed: the permit is not an open one of this table.
+        DataError: the source failed; the charge stands.
+    Privacy:
+        ``plan.event`` in the account's unit and adjacency: discrete noise on a table that one unit moves by at most
+        ``plan.sensitivity``, and on the numbers of records. Proof: docs/explanation/sketch.md.
+    Source:
+        "A One-Pass Distributed and Private Sketch for Kernel Sums" (CCS 2021), algorithm 1; discrete noise instead of
+        rounded floats, the number of records as a release of its own.
+    """
+    counters = exact_counters(plan, table, permit)
+    sizes = _sizes(plan, counters)
+    noisy_sizes = None if plan.size_parameter is None else _noisy(plan, sizes, plan.size_parameter)
+    return Measured(_noisy(plan, counters, plan.parameter), noisy_sizes)
+
+
+def measure_share(plan: SketchPlan, table: PrivateTable, permit: Permit, *, honest: int) -> Measured:
+    """Counters with one silo's share of the noise, for the secure sum of several silos alone.
+
+    Args:
+        honest: At least so many silos follow the protocol and do not pool their noise.
+    Privacy:
+        NONE by itself: a share holds less noise than the event says. Only the sum over at least ``honest`` silos keeps
+        ``plan.event``; the counters must leave this silo encrypted or split, never as they are.
+    Source:
+        docs/explanation/sketch.md, "Several silos"; shares: siloquent.privacy.noise.shares.
+    """
+    from siloquent.privacy.noise.shares import add_gaussian_share, add_laplace_share
+
+    def shared(values: Integers, parameter: Fraction) -> Integers:
+        if plan.noise == "gaussian":
+            return add_gaussian_share(values, variance=parameter, honest=honest)
+        return add_laplace_share(values, scale=parameter, honest=honest)
+
+    counters = exact_counters(plan, table, permit)
+    sizes = _sizes(plan, counters)
+    noisy_sizes = None if plan.size_parameter is None else shared(sizes, plan.size_parameter)
+    return Measured(shared(counters, plan.parameter), noisy_sizes)
+
+
+def exact_counters(plan: SketchPlan, table: PrivateTable, permit: Permit) -> Integers:
+    """Counters without noise, shape (classes, R, W), for this room and for secure sums.
+
+    Privacy:
+        None: exact. One unit moves them by at most ``plan.sensitivity``.
+    """
+    hashed = plan.hash_plan
+    if hashed.sets == "group":
+        return _grouped(plan, table, permit)
+    kernel = CountBatch(hashed, plan.hits)
+    columns = [feature.name for feature in hashed.features] + ([hashed.label] if hashed.label else [])
+    return table.fold(kernel, add_in_place, columns, permit, encoded=hashed.sets != "words")
+
+
+def add_in_place(total: Integers, more: Integers) -> Integers:
+    """``total`` plus ``more``, in the memory of the first: counters are large, and nobody else holds them."""
+    if not total.flags.writeable:
+        total = total.copy()
+    np.add(total, more, out=total)
+    return total
+
+
+def _noisy(plan: SketchPlan, values: Integers, parameter: Fraction) -> Integers:
+    from siloquent.privacy.noise import add_gaussian, add_laplace
+
+    if plan.noise == "gaussian":
+        return add_gaussian(values, variance=parameter)
+    return add_laplace(values, scale=parameter)
+
+
+def _sizes(plan: SketchPlan, counters: Integers) -> Integers:
+    """The number of counted records of each class: every record is in the same number of rows."""
+    if plan.hits is None:
+        return np.asarray(counters[:, 0].sum(axis=1), dtype=np.int64)
+    return np.asarray(counters.sum(axis=(1, 2)) // plan.hits, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountBatch:
+    """The kernel of a fold: a batch of records to counters. A class and no closure, so that engines can send it away.
+
+    ``hits``: rows that each record counts in, drawn anew for each; None: all rows.
+    """
+
+    plan: HashPlan
+    hits: int | None
+
+    def __call__(self, batch: pa.RecordBatch) -> Integers:
+        classes, keep = self._classes(batch)
+        hashes, number = self.plan.hashes, self.plan.classes
+        if isinstance(hashes, Hashes):
+            places = np.stack([_places(batch, f.name) for f in self.plan.features], axis=1)
+            keep &= (places >= 0).all(axis=1) & (places < [f.steps for f in self.plan.features]).all(axis=1)
+            places, classes = places[keep], classes[keep]
+            if self.hits is None:
+                return count_dense(hashes, places, classes, class_count=number)
+            words = _words(len(places))
+            return count_sparse(hashes, places, classes, hits=self.hits, words=words, class_count=number)
+        tokens, ends = self._sets(batch, keep)
+        return _count_sets(hashes, tokens, ends, classes, number, self.hits)
+
+    def _classes(self, batch: pa.RecordBatch) -> tuple[Integers, NDArray[np.bool_]]:
+        """The class of each record, and whether it has one."""
+        if self.plan.label is None:
+            return np.zeros(batch.num_rows, dtype=np.int64), np.ones(batch.num_rows, dtype=np.bool_)
+        found = _places(batch, self.plan.label)
+        inside = (found >= 0) & (found < self.plan.classes)
+        return np.where(inside, found, 0), inside
+
+    def _sets(self, batch: pa.RecordBatch, keep: NDArray[np.bool_]) -> tuple[NDArray[np.uint32], Integers]:
+        """The tokens of each record; records that are not kept have empty sets, which count nowhere."""
+        if self.plan.sets == "words":
+            return distinct_word_tokens(batch.column(self.plan.features[0].name), self.plan.token_key)
+        places = np.stack([_places(batch, feature.name) for feature in self.plan.features], axis=1)
+        places[~keep] = -1
+        return one_hot_sets(self.plan, places)
+
+
+def _places(batch: pa.RecordBatch, name: str) -> Integers:
+    return np.asarray(batch.column(name).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _words(count: int) -> NDArray[np.uint64]:
+    from siloquent.privacy.noise import secure_words
+
+    return secure_words(count)
+
+
+def _count_sets(
+    hashes: MinHashes, tokens: NDArray[np.uint32], ends: Integers, classes: Integers, number: int, hits: int | None
+) -> Integers:
+    words = None if hits is None else _words(len(ends) - 1)
+    return count_sets(hashes, tokens, ends, classes, class_count=number, hits=hits, words=words)
+
+
+def _grouped(plan: SketchPlan, table: PrivateTable, permit: Permit) -> Integers:
+    """Counters of one set a unit: rows are collected first, since a unit's rows may lie in several batches."""
+    hashed = plan.hash_plan
+    assert isinstance(hashed.hashes, MinHashes)
+    assert hashed.group is not None
+    owners, places = _collected(plan, table.rows([hashed.group, hashed.features[0].name], permit))
+    order = np.argsort(owners, kind="stable")
+    owners, places = owners[order], places[order]
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    ends = np.append(starts, len(owners)).astype(np.int64)
+    tokens = token_of_ids(places, key=hashed.token_key)
+    return _count_sets(hashed.hashes, tokens, ends, np.zeros(len(ends), dtype=np.int64), 1, plan.hits)
+
+
+def _collected(plan: SketchPlan, batches: Any) -> tuple[Integers, Integers]:
+    """The owner of each row as a number, and the place of its value; rows without either are left out."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    feature = plan.hash_plan.features[0]
+    chunks: list[Sequence[Any]] = [[], []]
+    for batch in batches:
+        chunks[0].append(batch.column(0))  # type: ignore[attr-defined]
+        chunks[1].append(_indices(feature, batch.column(1)))  # type: ignore[attr-defined]
+    if not chunks[0]:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    owners = pa.chunked_array(chunks[0]).combine_chunks().dictionary_encode().indices
+    places = np.concatenate(chunks[1])
+    keep = (places >= 0) & (places < feature.steps) & pc.is_valid(owners).to_numpy(zero_copy_only=False)
+    return owners.fill_null(-1).to_numpy().astype(np.int64)[keep], places[keep]
+
+
+def _indices(feature: Any, column: pa.Array) -> Integers:
+    """The places of declared values, -1 for NULL."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if feature.values:
+        found = pc.index_in(column, value_set=pa.array(feature.values, column.type))
+        return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
+    values = column.to_numpy(zero_copy_only=False).astype(np.float64)
+    places = np.rint((np.nan_to_num(values, nan=feature.lo - feature.grid) - feature.lo) / feature.grid)
+    return np.asarray(places, dtype=np.int64)

@@ -1,0 +1,56 @@
+"""Adding up sketches of several silos that were made with one hash plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from siloquent.errors import RequestError
+from siloquent.sketch.sketch import Sketch
+
+
+def merge(sketches: Sequence[Sketch]) -> Sketch:
+    """The sketch of all silos' records together: counters, numbers of records and noise variances add up.
+
+    Raises:
+        RequestError: Plans, noise, units or adjacencies differ (it says which), or a release is in there twice.
+    Privacy:
+        Post-processing of releases. A person in one silo has that silo's guarantee; in several, their sum.
+    """
+    if not sketches:
+        raise RequestError("There is no sketch to merge.", fix="siloquent sketch merge a b -o all")
+    first = sketches[0]
+    for other in sketches[1:]:
+        for name, mine, theirs in _compared(first, other):
+            if mine != theirs:
+                raise RequestError(
+                    f"Sketches with different {name} cannot be added up: {mine} and {theirs}.",
+                    fix="build all of them from one plan file: siloquent sketch plan .. -o plan.json",
+                )
+    parts = tuple(part for sketch in sketches for part in sketch.parts)
+    places = [(part.ledger, part.seq) for part in parts]
+    if len(set(places)) < len(places):
+        raise RequestError("One release is merged twice: its records would count twice.", fix="name each sketch once")
+    sizes = [sketch.sizes for sketch in sketches if sketch.sizes is not None]
+    return replace(
+        first,
+        counters=np.sum([sketch.counters for sketch in sketches], axis=0),
+        sizes=np.sum(sizes, axis=0) if sizes else None,
+        variance=sum((sketch.variance for sketch in sketches), start=first.variance * 0),
+        size_variance=sum((sketch.size_variance for sketch in sketches), start=first.size_variance * 0),
+        parts=parts,
+        notes=tuple(dict.fromkeys(note for sketch in sketches for note in sketch.notes)),
+    )
+
+
+def _compared(one: Sketch, other: Sketch) -> list[tuple[str, object, object]]:
+    mine, theirs = (sorted({(part.unit, part.adjacency) for part in sketch.parts}) for sketch in (one, other))
+    return [
+        ("hash plans", one.plan.digest[:12], other.plan.digest[:12]),
+        ("noise", one.noise, other.noise),
+        ("hits", one.hits, other.hits),
+        ("numbers of records", one.sizes is None, other.sizes is None),
+        ("units", mine, theirs),
+    ]

@@ -1,0 +1,460 @@
+"""From spec and declaration to hash functions, noise, event and price. No row is read; the seed is public."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from siloquent.errors import AccuracyUnreachable, RequestError, SchemaError
+from siloquent.maths import normal_quantile
+from siloquent.maths.lsh import (
+    Angular,
+    Axes,
+    Hashes,
+    Kernel,
+    MinHashes,
+    Power,
+    PStable,
+    draw_hashes,
+    draw_minhashes,
+)
+from siloquent.maths.lsh.families import is_of_sets
+from siloquent.privacy import (
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    accountant,
+    digits,
+    exact,
+    rho_of_epsilon,
+)
+from siloquent.schema import Attribute, TableSchema
+from siloquent.sketch.hash_plan import Feature, HashPlan, Sets, hash_plan_from_json
+from siloquent.sketch.spec import MOST_COUNTERS, SketchSpec
+
+Noise = Literal["gaussian", "laplace"]
+
+MOST_AUTO_ROWS, LEAST_AUTO_ROWS = 16_384, 64
+MOST_AUTO_COUNTERS = 2**23
+HASHED_WIDTH = 4_096
+WIDEST_RANGE = 8_192
+TYPICAL_SPREAD = 0.06
+"""The variance of one row over N f, where all bandwidths in use were measured (benchmarks, K1 and K2)."""
+_SIZE_UNKNOWN = 1_024
+_FINE = 2**10
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """How far one unit moves the table of counters, and the numbers of records."""
+
+    l1: int
+    l2_squared: int
+    size: int
+    size_squared: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SketchPlan:
+    """A sketch that is ready to be measured: everything but the rows.
+
+    ``parameter``: the counters' noise scale (Laplace) or variance (Gaussian); ``size_parameter``: that of the number of
+    records, None where it is not released. ``hits``: rows that a record counts in, None: all.
+    """
+
+    spec: SketchSpec
+    schema: TableSchema
+    hash_plan: HashPlan
+    noise: Noise
+    parameter: Fraction
+    size_parameter: Fraction | None
+    sensitivity: Sensitivity
+    hits: int | None
+    event: Event
+    notes: tuple[str, ...]
+
+    @property
+    def price(self) -> Fraction:
+        """The price in the account's epsilon or rho."""
+        return accountant(self.schema.budget.accountant).price(self.event).amount
+
+    @property
+    def noise_deviation(self) -> float:
+        """The standard deviation that noise alone gives a kernel sum."""
+        rows = self.hash_plan.hashes.rows
+        variance = 2 * float(self.parameter) ** 2 if self.noise == "laplace" else float(self.parameter)
+        return math.sqrt(variance * rows) / (self.hits or rows)
+
+    @property
+    def counters(self) -> int:
+        """How many counters there are."""
+        return math.prod(self.hash_plan.shape)
+
+    @property
+    def seconds(self) -> float | None:
+        """About how long counting and noise take on one core; None without a size hint."""
+        if self.schema.size_hint is None:
+            return None
+        rows = self.hits or self.hash_plan.hashes.rows
+        each = 0.5e-9 * (2 + len(self.hash_plan.features)) if self.hits is None else 5e-9
+        return self.schema.size_hint * rows * each + self.counters * 4e-7
+
+    def typical_error(self, density: float) -> float | None:
+        """The relative standard error of a sum that ``density`` of the rows make up; None without a size hint."""
+        if self.schema.size_hint is None:
+            return None
+        size, rows = self.schema.size_hint, self.hash_plan.hashes.rows
+        spread = TYPICAL_SPREAD * size**2 * density / rows
+        if self.hits is not None:
+            spread += size * density / self.hits * (rows - self.hits) / (rows - 1)
+        return math.sqrt(spread + self.noise_deviation**2) / (size * density)
+
+
+def plan(spec: SketchSpec, schema: TableSchema, *, seed: int) -> SketchPlan:
+    """The plan of ``spec``; the same seed gives the same plan.
+
+    Raises:
+        SchemaError: A feature has no finite domain, or the kernel does not fit its kind.
+        RequestError: Counters, rows, hits or noise do not fit; the message names the largest value that does.
+        AccuracyUnreachable: The accuracy needs more counters than fit.
+    """
+    features, sets = _features(spec, schema)
+    labels = _labels(spec, schema)
+    pure = schema.budget.accountant == "pure" or spec.mechanism == "race-2021"
+    if spec.plan_file is not None:
+        hashed = _shared(spec, features, sets, labels)
+    else:
+        rows = _rows(spec, schema, features, len(labels) or 1, pure, seed)
+        hashes = _drawn(spec, features, rows, seed)
+        hashed = HashPlan(spec.kernel, features, hashes, sets, spec.label, labels, spec.group, seed % 2**32)
+    _check_room(hashed)
+    hits = _hits(spec, schema, hashed.hashes.rows, pure)
+    moved = sensitivity(schema, rows=hits or hashed.hashes.rows, grouped=spec.group is not None)
+    return _priced(spec, schema, hashed, hits, moved, pure)
+
+
+def sensitivity(schema: TableSchema, *, rows: int, grouped: bool = False) -> Sensitivity:
+    """The exact sensitivity of the counters, where each record counts in ``rows`` rows of the sketch.
+
+    A record moves one counter a row by one. All of a user's records may meet in one cell. A replaced unit leaves one
+    cell and enters another. With labels a record has one class, so the stacked table moves no more than a plain one.
+    """
+    records = 1 if grouped else schema.unit.max_rows
+    twice = 2 if schema.replace_one else 1
+    return Sensitivity(
+        l1=twice * rows * records,
+        l2_squared=twice * rows * records**2,
+        size=twice * records,
+        size_squared=twice * records**2,
+    )
+
+
+def _features(spec: SketchSpec, schema: TableSchema) -> tuple[tuple[Feature, ...], Sets]:
+    declared = [schema.domain[name] for name in spec.features]
+    if not is_of_sets(spec.kernel):
+        if spec.group is not None:
+            raise RequestError("Only kernels of sets have a group.", fix="kernel=Jaccard()")
+        return tuple(_number(spec, attribute, i) for i, attribute in enumerate(declared)), "none"
+    if spec.group is not None:
+        return _grouped(spec, schema, declared)
+    if len(declared) == 1 and declared[0].kind == "text":
+        return (Feature(declared[0].name, "text", 0, 0.0, 1.0),), "words"
+    for attribute in declared:
+        if attribute.kind not in ("boolean", "category"):
+            raise SchemaError(
+                f"Attribute {attribute.name!r} is {attribute.kind}; sets are made of booleans and categories, of one "
+                "text's words, or of a group's values.",
+                fix=f'group = ".." with features = ["{attribute.name}"]',
+            )
+    return tuple(_discrete(attribute) for attribute in declared), "one-hot"
+
+
+def _number(spec: SketchSpec, attribute: Attribute, i: int) -> Feature:
+    discrete = attribute.kind in ("boolean", "category") and _is_hamming(spec.kernel)
+    if discrete:
+        return _discrete(attribute)
+    if not (attribute.is_numeric or attribute.is_temporal or attribute.kind == "boolean"):
+        raise SchemaError(
+            f"Attribute {attribute.name!r} is {attribute.kind}, which has no finite domain of numbers.",
+            fix="name integer, real, date or boolean features; Jaccard() compares texts and categories",
+        )
+    if attribute.is_numeric:
+        lo, grid = float(attribute.lo), float(attribute.grid)  # type: ignore[arg-type]
+    else:
+        lo, grid = 0.0, 1.0  # booleans, and dates in steps of their grid since the first
+    width = max(attribute.steps - 1, 1) * grid
+    scale = {"raw": 1.0, "range": width}[spec.scale] if isinstance(spec.scale, str) else float(spec.scale[i])
+    return Feature(attribute.name, attribute.kind, attribute.steps, lo, grid, scale)
+
+
+def _is_hamming(kernel: Kernel) -> bool:
+    from siloquent.maths.lsh import Hamming
+
+    if isinstance(kernel, Power):
+        return _is_hamming(kernel.kernel)
+    return isinstance(kernel, Hamming)
+
+
+def _discrete(attribute: Attribute) -> Feature:
+    values = attribute.values if attribute.kind == "category" else ()
+    if attribute.is_numeric:
+        return Feature(attribute.name, attribute.kind, attribute.steps, float(attribute.lo), float(attribute.grid))  # type: ignore[arg-type]
+    return Feature(attribute.name, attribute.kind, attribute.steps, 0.0, 1.0, values=values)
+
+
+def _grouped(spec: SketchSpec, schema: TableSchema, declared: list[Attribute]) -> tuple[tuple[Feature, ...], Sets]:
+    unit = schema.unit
+    if unit.kind != "user" or spec.group != unit.column:
+        raise SchemaError(
+            f"Sets are grouped by the column of the table's unit, so that one unit is one set; {spec.group!r} is not.",
+            fix=f'unit = {{ kind = "user", column = "{spec.group}", max_rows = .. }} in schemas/{schema.name}.toml',
+        )
+    if len(declared) != 1 or declared[0].kind not in ("integer", "category"):
+        raise SchemaError("A group's set holds the values of one integer or category attribute.")
+    return (_discrete(declared[0]),), "group"
+
+
+def _labels(spec: SketchSpec, schema: TableSchema) -> tuple[object, ...]:
+    if spec.label is None:
+        return ()
+    attribute = schema.domain[spec.label]
+    if attribute.kind not in ("category", "boolean"):
+        raise SchemaError(f"The label {spec.label!r} is {attribute.kind}; it must be a category or a boolean.")
+    return tuple(attribute.label(place) for place in range(attribute.steps))
+
+
+def _axes(features: tuple[Feature, ...]) -> Axes:
+    return Axes(
+        np.array([feature.steps for feature in features], dtype=np.int64),
+        np.array([feature.lo / feature.scale for feature in features]),
+        np.array([feature.grid / feature.scale for feature in features]),
+    )
+
+
+def _drawn(spec: SketchSpec, features: tuple[Feature, ...], rows: int, seed: int) -> Hashes | MinHashes:
+    how: Literal["sobol", "iid"] = "iid" if spec.mechanism == "race-2021" else spec.projections
+    try:
+        if is_of_sets(spec.kernel):
+            buckets = spec.width if isinstance(spec.width, int) else HASHED_WIDTH
+            return draw_minhashes(spec.kernel, rows=rows, seed=seed, width=buckets)
+        width = _width(spec, features, seed)
+        return draw_hashes(spec.kernel, _axes(features), rows=rows, seed=seed, width=width, projections=how)
+    except ValueError as wrong:
+        raise RequestError(f"This kernel cannot be drawn: {wrong}.", fix="width=4096") from None
+
+
+def _width(spec: SketchSpec, features: tuple[Feature, ...], seed: int) -> int | None:
+    """Buckets a row; None: one for each code."""
+    if isinstance(spec.width, int):
+        return spec.width
+    has_range = isinstance(spec.kernel, Angular) or (isinstance(spec.kernel, PStable) and spec.kernel.order == 2)
+    if spec.width == "range" or (has_range and _range(spec, features, seed) <= WIDEST_RANGE):
+        return None
+    return HASHED_WIDTH
+
+
+def _range(spec: SketchSpec, features: tuple[Feature, ...], seed: int) -> int:
+    """About how many codes a row has, from a few rows."""
+    drawn = draw_hashes(spec.kernel, _axes(features), rows=256, seed=seed, width=None, projections="iid")
+    return drawn.width
+
+
+def _rows(
+    spec: SketchSpec, schema: TableSchema, features: tuple[Feature, ...], classes: int, pure: bool, seed: int
+) -> int:
+    if isinstance(spec.rows, int):
+        return spec.rows
+    width = HASHED_WIDTH
+    if isinstance(spec.width, int):
+        width = spec.width
+    elif not is_of_sets(spec.kernel):
+        try:
+            if _width(spec, features, seed) is None:
+                width = _range(spec, features, seed)
+        except ValueError as wrong:
+            raise RequestError(f"This kernel cannot be drawn: {wrong}.", fix="width=4096") from None
+    fits = 1 << math.floor(math.log2(max(MOST_AUTO_COUNTERS / (classes * width * 1.1), LEAST_AUTO_ROWS)))
+    most = min(MOST_AUTO_ROWS, fits)
+    if spec.accuracy is not None:
+        return _rows_for_accuracy(spec, schema, most)
+    if not pure:
+        return most
+    if schema.size_hint is None:
+        return min(most, _SIZE_UNKNOWN)
+    epsilon = float(_epsilon(spec, schema)) / sensitivity(schema, rows=1, grouped=spec.group is not None).l1
+    best = 1 << round(math.log2(max(0.02 * epsilon * schema.size_hint, 1)))
+    return min(max(best, LEAST_AUTO_ROWS), most)
+
+
+def _wanted(spec: SketchSpec, schema: TableSchema) -> tuple[float, float]:
+    """The variance T that an accuracy allows a kernel sum, and the variance V of one row."""
+    assert spec.accuracy is not None
+    if schema.size_hint is None:
+        raise RequestError(
+            "An accuracy relative to the table needs its rough public size.",
+            fix=f"size_hint = .. under [table] in schemas/{schema.name}.toml, or give a budget",
+        )
+    goal, size = spec.accuracy, schema.size_hint
+    error = goal.relative * goal.at_density * size
+    spread = 1.0 if goal.planning == "guaranteed" else TYPICAL_SPREAD
+    return (error / normal_quantile(1 - goal.beta / 2)) ** 2, spread * size**2 * goal.at_density
+
+
+def _rows_for_accuracy(spec: SketchSpec, schema: TableSchema, most: int) -> int:
+    allowed, variance = _wanted(spec, schema)
+    rows = max(LEAST_AUTO_ROWS, 1 << math.ceil(math.log2(max(2 * variance / allowed, 1))))
+    if rows > most:
+        assert spec.accuracy is not None
+        best = spec.accuracy.relative * math.sqrt(rows / most)
+        raise AccuracyUnreachable(
+            f"This accuracy needs {rows:,} rows of counters; {most:,} fit.",
+            best_alpha=best,
+            fix=f"relative = {digits(best, 3)}, or planning = 'typical'",
+        )
+    return rows
+
+
+def _shared(spec: SketchSpec, features: tuple[Feature, ...], sets: Sets, labels: tuple[object, ...]) -> HashPlan:
+    hashed = read_hash_plan(spec.plan_file or Path())
+    ours = (spec.kernel, features, sets, spec.label, labels, spec.group)
+    theirs = (hashed.kernel, hashed.features, hashed.sets, hashed.label, hashed.labels, hashed.group)
+    for name, mine, other in zip(("kernel", "features", "sets", "label", "labels", "group"), ours, theirs, strict=True):
+        if mine != other:
+            raise RequestError(
+                f"The hash plan in {spec.plan_file} was made for another {name} than this table and spec have.",
+                fix="make one plan for equal declarations and send it to all silos",
+            )
+    return hashed
+
+
+def read_hash_plan(path: Path) -> HashPlan:
+    """The hash plan in a file.
+
+    Raises:
+        RequestError: There is no such file. ReleaseError: It is no plan.
+    """
+    try:
+        return hash_plan_from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        raise RequestError(f"{path} cannot be read as a hash plan.", fix="siloquent sketch plan .. -o FILE") from None
+
+
+def _check_room(hashed: HashPlan) -> None:
+    classes, rows, width = hashed.shape
+    if classes * rows * width > MOST_COUNTERS:
+        fits = 1 << math.floor(math.log2(max(MOST_COUNTERS / (classes * width), 1)))
+        raise RequestError(
+            f"{classes} x {rows:,} x {width:,} counters do not fit; the most is {MOST_COUNTERS:,}.",
+            fix=f"rows={fits}, or a wider bandwidth" if fits >= 2 else "width=4096",
+        )
+
+
+def _hits(spec: SketchSpec, schema: TableSchema, rows: int, pure: bool) -> int | None:
+    if spec.hits > rows:
+        raise RequestError(f"hits is at most the number of rows, {rows}.", fix=f"hits={rows}")
+    if spec.mechanism == "race-2021" or spec.mode == "dense":
+        return None
+    if spec.mode == "sparse":
+        if not pure:
+            raise RequestError(
+                "A sparse sketch in a zCDP account has R / hits times the noise of a dense one.", fix='mode="dense"'
+            )
+        if rows & (rows - 1):
+            raise RequestError(f"A sparse sketch needs a power of two of rows, not {rows}.", fix="rows=1024")
+        return spec.hits
+    heavy = (schema.size_hint or 0) * rows > 2e9
+    return spec.hits if pure and heavy and not rows & (rows - 1) else None
+
+
+def _epsilon(spec: SketchSpec, schema: TableSchema) -> Fraction:
+    budget = spec.budget
+    assert budget is not None
+    if budget.epsilon is None or (budget.delta is not None and spec.mechanism != "race-2021"):
+        raise RequestError(
+            f"The account of {schema.name!r} is pure: it pays in epsilon alone.", fix='Budget(epsilon="1")'
+        )
+    return exact(budget.epsilon)
+
+
+def _rho(spec: SketchSpec, schema: TableSchema) -> Fraction:
+    budget = spec.budget
+    assert budget is not None
+    if budget.rho is not None:
+        return exact(budget.rho)
+    assert budget.epsilon is not None
+    delta = schema.budget.delta - schema.budget.delta_events if budget.delta is None else exact(budget.delta)
+    return Fraction(rho_of_epsilon(float(exact(budget.epsilon)), float(delta)))
+
+
+def _priced(
+    spec: SketchSpec, schema: TableSchema, hashed: HashPlan, hits: int | None, moved: Sensitivity, pure: bool
+) -> SketchPlan:
+    share = Fraction(spec.count_share) if spec.mechanism == "default" else Fraction(0)
+    amount = _amount(spec, schema, moved, hits or hashed.hashes.rows, pure) if spec.accuracy else None
+    parts: list[DiscreteLaplace | DiscreteGaussian] = []
+    if pure:
+        total = amount or _epsilon(spec, schema)
+        parts.append(DiscreteLaplace(_up(moved.l1 / (total * (1 - share))), moved.l1))
+        parts += [DiscreteLaplace(_up(moved.size / (total * share)), moved.size)] if share else []
+    else:
+        total = amount or _rho(spec, schema)
+        parts.append(DiscreteGaussian(_up(moved.l2_squared / (2 * total * (1 - share))), moved.l2_squared))
+        parts += [DiscreteGaussian(_up(moved.size_squared / (2 * total * share)), moved.size_squared)] if share else []
+    numbers = [part.scale if isinstance(part, DiscreteLaplace) else part.variance for part in parts]
+    if max(numbers) > 2**40:
+        raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.001" or more')
+    made = SketchPlan(
+        spec=spec,
+        schema=schema,
+        hash_plan=hashed,
+        noise="laplace" if pure else "gaussian",
+        parameter=numbers[0],
+        size_parameter=numbers[1] if share else None,
+        sensitivity=moved,
+        hits=hits,
+        event=parts[0] if len(parts) == 1 else Composed(tuple(parts)),
+        notes=(),
+    )
+    return _with_notes(made)
+
+
+def _up(value: Fraction) -> Fraction:
+    """A noise parameter that can be drawn and is not below ``value``: whole, or finer where it is small."""
+    if value > _FINE:
+        return Fraction(math.ceil(value))
+    return Fraction(max(math.ceil(value * _FINE), 1), _FINE)
+
+
+def _amount(spec: SketchSpec, schema: TableSchema, moved: Sensitivity, rows: int, pure: bool) -> Fraction:
+    """The price that an accuracy needs: what the rows' spread leaves of the allowed variance is noise."""
+    allowed, variance = _wanted(spec, schema)
+    noise = allowed - variance / rows
+    if noise <= 0:
+        raise AccuracyUnreachable(f"{rows} rows cannot be so exact.", fix='rows="auto"')
+    share = spec.count_share if spec.mechanism == "default" else 0.0
+    # A kernel sum has 1/rows of one counter's variance: 2 scale^2 / rows, or variance / rows.
+    price = moved.l1 * math.sqrt(2 / (rows * noise)) if pure else moved.l2_squared / (2 * rows * noise)
+    return Fraction(price / (1 - share))
+
+
+def _with_notes(made: SketchPlan) -> SketchPlan:
+    from dataclasses import replace
+
+    notes = []
+    size, width = made.schema.size_hint, made.hash_plan.hashes.width
+    if size is not None and made.noise_deviation > size / width:
+        notes.append(
+            f"noise of +-{digits(made.noise_deviation, 2)} hides sums below {digits(2 * made.noise_deviation, 2)} "
+            f"records; with {size:,} rows many points lie below"
+        )
+    if made.spec.accuracy is not None and made.spec.accuracy.planning == "typical":
+        notes.append("the accuracy is typical, not guaranteed: it takes the rows' spread from experience")
+    if made.spec.group is not None:
+        notes.append(f"one unit is what {made.spec.group} lists; that others list it is not hidden")
+    return replace(made, notes=tuple(notes))

@@ -1,0 +1,108 @@
+"""A sketch as a release: ``sketch.npz``, a table of the numbers of records, and a manifest; and back."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from siloquent.errors import ReleaseError
+from siloquent.releases import Manifest, ReleaseFile, read_manifest, write_table
+from siloquent.releases.manifest import MANIFEST
+from siloquent.sketch.sketch import Sketch, sketch_from_bytes
+from siloquent.version import VERSION
+
+FILE, SIZES = "sketch.npz", "sizes.parquet"
+MOST_BYTES = 2**28
+
+
+def sketch_id(sketch: Sketch) -> str:
+    """The release's name: its place in the ledger, or a digest of the places of all its parts."""
+    if len(sketch.parts) == 1:
+        return f"r-{sketch.parts[0].seq:06d}"
+    places = "|".join(f"{part.ledger}:{part.seq}" for part in sketch.parts)
+    return f"m-{hashlib.sha256(places.encode()).hexdigest()[:12]}"
+
+
+def save_sketch(sketch: Sketch, folder: Path) -> Path:
+    """Write the sketch's release as ``folder``, whole or not at all; an equal one that is there already stays.
+
+    Raises:
+        ReleaseError: Something else is there, or the disk refuses.
+    """
+    manifest = _manifest(sketch)
+    if folder.exists():
+        if not (folder / MANIFEST).is_file() or read_manifest(folder).receipt != manifest.receipt:
+            raise ReleaseError(f"{folder} is there already and is another one.", fix="name another folder")
+        return folder
+    building: Path | None = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
+        files = _write_files(sketch, building)
+        text = replace(manifest, files=files).to_json()
+        (building / MANIFEST).write_text(text, encoding="utf-8")
+        os.replace(building, folder)
+    except OSError as failed:
+        if building is not None:
+            shutil.rmtree(building, ignore_errors=True)
+        raise ReleaseError(
+            f"The sketch could not be written to {folder}: {failed.strerror}.",
+            fix="make room, then build again with the same key: it costs nothing",
+        ) from None
+    return folder
+
+
+def load_sketch(folder: Path) -> Sketch:
+    """The sketch in a release's folder; its hash is checked before it is read.
+
+    Raises:
+        ReleaseError: It is no release of a sketch, or was changed after its release.
+    """
+    manifest = read_manifest(folder)
+    entry = next((file for file in manifest.files if file.name == FILE), None)
+    path = folder / FILE
+    if manifest.task != "sketch" or entry is None or path.is_symlink() or not path.is_file():
+        raise ReleaseError(f"{folder} holds no sketch.", fix="siloquent release list")
+    if path.stat().st_size > MOST_BYTES:
+        raise ReleaseError(f"{path} is too large for a sketch.")
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest() != entry.sha256:
+        raise ReleaseError(f"{FILE} was changed after its release.", fix=f"siloquent verify {manifest.id}")
+    return sketch_from_bytes(data)
+
+
+def _write_files(sketch: Sketch, folder: Path) -> tuple[ReleaseFile, ...]:
+    import pyarrow as pa
+
+    data = sketch.to_bytes()
+    (folder / FILE).write_bytes(data)
+    names = [str(label) for label in sketch.plan.labels] or ["all"]
+    numbers = [None] * len(names) if sketch.sizes is None else sketch.sizes.tolist()
+    table = pa.table({"class": names, "records": pa.array(numbers, pa.int64())})
+    write_table(folder / SIZES, table, "parquet")
+    sizes = hashlib.sha256((folder / SIZES).read_bytes()).hexdigest()
+    return (
+        ReleaseFile(SIZES, sizes, len(names), ("class", "records"), {"records": "1"}),
+        ReleaseFile(FILE, hashlib.sha256(data).hexdigest(), sketch.rows, ("counters", "sizes"), {"counters": "1"}),
+    )
+
+
+def _manifest(sketch: Sketch) -> Manifest:
+    first = sketch.parts[0]
+    return Manifest(
+        id=sketch_id(sketch),
+        task="sketch",
+        package=f"siloquent {VERSION}",
+        table=sketch.table,
+        schema=f"sha256:{sketch.schema_digest}",
+        request={"query": f"sketch {sketch.table}", "sketch": sketch.request, "plan": sketch.plan.digest},
+        guarantee={"sentence": sketch.sentence(), "account": first.account, "unit": first.unit},
+        accuracy={"promise": "each answer carries its interval", "beta": "1/20", "label": "simultaneous per point"},
+        receipt={"ledger": first.ledger, "seq": first.seq, "hash": first.hash, "parts": len(sketch.parts)},
+        files=(),
+        known=("counters are neither rounded nor clamped at zero", *sketch.notes),
+    )

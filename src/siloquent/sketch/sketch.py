@@ -1,0 +1,206 @@
+"""A sketch: noisy counters with the public plan that reads them, and its safe file."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import ReleaseError
+from siloquent.privacy import Event, event_from_json, event_to_json
+from siloquent.sketch.hash_plan import HashPlan, hash_plan_from_json
+from siloquent.sketch.spec import MOST_COUNTERS
+
+FORMAT = 1
+Integers = NDArray[np.int64]
+_MEMBERS = ("counters.npy", "plan.npy", "sizes.npy", "words.npy")
+_MOST_MEMBER = 2**28
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """What a measurement released: noisy counters (classes, R, W), and noisy numbers of records (classes,) or None."""
+
+    counters: Integers
+    sizes: Integers | None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One silo's release in a sketch: where it stands in which ledger, what was promised, what it cost."""
+
+    account: str
+    ledger: str
+    seq: int
+    hash: str
+    guarantee: str
+    unit: str
+    adjacency: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sketch:
+    """Noisy counters and all that is needed to ask them; a value that exists has counters of the plan's shape.
+
+    ``noise`` and ``parameter``: the law of the counters' noise (Laplace scale, Gaussian variance), of each part.
+    ``variance`` and ``size_variance``: of the noise on one counter and on one number of records, over all parts.
+    ``hits``: rows that each record counts in, None: all of them.
+    """
+
+    plan: HashPlan
+    counters: Integers
+    sizes: Integers | None
+    noise: str
+    parameter: Fraction
+    variance: Fraction
+    size_variance: Fraction
+    hits: int | None
+    event: Event
+    parts: tuple[Part, ...] = ()
+    table: str = ""
+    request: str = "{}"
+    schema_digest: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.counters.dtype != np.int64 or self.counters.shape != self.plan.shape:
+            raise ReleaseError(f"The counters must be int64 of shape {self.plan.shape}.")
+        if self.sizes is not None and (self.sizes.dtype != np.int64 or self.sizes.shape != (self.plan.classes,)):
+            raise ReleaseError(f"The numbers of records must be int64 of shape {(self.plan.classes,)}.")
+
+    @property
+    def rows(self) -> int:
+        """R."""
+        return self.plan.hashes.rows
+
+    @property
+    def per_record(self) -> int:
+        """How many rows a record counts in."""
+        return self.hits or self.rows
+
+    def class_sizes(self) -> NDArray[np.float64]:
+        """The numbers of records by class, at least 1; from the counters where none were released (Algorithm 2)."""
+        if self.sizes is not None:
+            return np.maximum(self.sizes.astype(np.float64), 1.0)
+        return np.asarray(np.maximum(self.counters.sum(axis=(1, 2)) / self.per_record, 1.0))
+
+    def sentence(self) -> str:
+        """The guarantee in words."""
+        if len(self.parts) == 1:
+            return self.parts[0].guarantee
+        each = " ".join(f"({i}) {part.guarantee}" for i, part in enumerate(self.parts, start=1))
+        return (
+            f"A sum of {len(self.parts)} sketches, each with a guarantee of its own. For people whose records are in "
+            f"one silo, that silo's holds; for those in several, their costs add up. {each}"
+        )
+
+    def to_bytes(self) -> bytes:
+        """The file ``sketch.npz``: four arrays, no objects; equal sketches give equal bytes."""
+        words = {
+            "format": FORMAT,
+            "noise": self.noise,
+            "parameter": str(self.parameter),
+            "variance": str(self.variance),
+            "size_variance": str(self.size_variance),
+            "hits": self.hits,
+            "event": event_to_json(self.event),
+            "parts": [{name: getattr(part, name) for name in Part.__dataclass_fields__} for part in self.parts],
+            "table": self.table,
+            "request": self.request,
+            "schema_digest": self.schema_digest,
+            "notes": list(self.notes),
+        }
+        arrays = {
+            "counters.npy": self.counters,
+            "plan.npy": _text_array(self.plan.to_json()),
+            "sizes.npy": self.sizes if self.sizes is not None else np.zeros(0, dtype=np.int64),
+            "words.npy": _text_array(json.dumps(words, sort_keys=True, ensure_ascii=False)),
+        }
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            for name, array in arrays.items():
+                member = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+                member.compress_type = zipfile.ZIP_DEFLATED
+                with archive.open(member, "w", force_zip64=True) as out:
+                    np.lib.format.write_array(out, np.ascontiguousarray(array), allow_pickle=False)
+        return file.getvalue()
+
+
+def sketch_from_bytes(data: bytes) -> Sketch:
+    """The sketch that ``to_bytes`` wrote; nothing in ``data`` is run, and sizes are checked before they are unpacked.
+
+    Raises:
+        ReleaseError: It is no sketch, was cut or edited, or holds what no sketch holds.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            infos = {info.filename: info for info in archive.infolist()}
+            if tuple(sorted(infos)) != _MEMBERS or any(info.file_size > _MOST_MEMBER for info in infos.values()):
+                raise ReleaseError("The file is no sketch: it does not hold the four arrays of one.")
+            arrays = {name: _array(archive, name) for name in _MEMBERS}
+        words = json.loads(_text(arrays["words.npy"]))
+        if words["format"] != FORMAT:
+            raise ReleaseError("The sketch has a later format.", fix="pip install --upgrade siloquent")
+        sizes = arrays["sizes.npy"]
+        return Sketch(
+            plan=hash_plan_from_json(_text(arrays["plan.npy"])),
+            counters=arrays["counters.npy"],
+            sizes=None if sizes.shape == (0,) else sizes,
+            noise=str(words["noise"]),
+            parameter=_positive(words["parameter"]),
+            variance=_positive(words["variance"]),
+            size_variance=Fraction(words["size_variance"]),
+            hits=None if words["hits"] is None else int(words["hits"]),
+            event=event_from_json(words["event"]),
+            parts=tuple(Part(**part) for part in words["parts"]),
+            table=str(words["table"]),
+            request=str(words["request"]),
+            schema_digest=str(words["schema_digest"]),
+            notes=tuple(str(note) for note in words["notes"]),
+        )
+    except ReleaseError:
+        raise
+    except Exception:  # allowed: whatever a hostile file does to the readers, it is no sketch
+        raise ReleaseError(
+            "The file is no sketch, or it was cut or changed.", fix="siloquent verify RELEASE, then send it again"
+        ) from None
+
+
+def _positive(text: Any) -> Fraction:
+    value = Fraction(text)
+    if value <= 0:
+        raise ValueError("not above 0")
+    return value
+
+
+def _text_array(text: str) -> NDArray[np.uint8]:
+    return np.frombuffer(text.encode(), dtype=np.uint8)
+
+
+def _text(array: NDArray[Any]) -> str:
+    if array.dtype != np.uint8 or array.ndim != 1:
+        raise ReleaseError("The sketch's words are no text.")
+    return array.tobytes().decode()
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    """One array; its header is looked at before its numbers are read."""
+    with archive.open(name) as member:
+        version = np.lib.format.read_magic(member)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(member)
+    numbers = 1
+    for length in shape:
+        numbers *= length
+    limit = _MOST_MEMBER if dtype == np.uint8 else MOST_COUNTERS
+    if dtype not in (np.dtype(np.int64), np.dtype(np.uint8)) or numbers > limit:
+        raise ReleaseError("The sketch holds numbers of another type, or too many of them.")
+    with archive.open(name) as member:
+        found: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
+    return found

@@ -1,0 +1,331 @@
+"""What can be built and asked: frozen values that check themselves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import RequestError
+from siloquent.maths.lsh import Kernel, kernel_from_plain, kernel_to_plain
+from siloquent.privacy import exact
+
+Exact = str | int | Fraction | Decimal
+Mode = Literal["auto", "dense", "sparse"]
+Mechanism = Literal["default", "race-2021"]
+MOST_ROWS = 2**16
+MOST_COUNTERS = 2**24
+MOST_FEATURES = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one sketch may cost: ``epsilon`` (at ``delta`` in a zCDP account), or ``rho`` itself.
+
+    Amounts are text or whole numbers, so that they are exact. ``delta`` None: the account's own.
+    """
+
+    epsilon: Exact | None = None
+    delta: Exact | None = None
+    rho: Exact | None = None
+
+    def __post_init__(self) -> None:
+        given = [amount for amount in (self.epsilon, self.rho) if amount is not None]
+        if len(given) != 1 or (self.rho is not None and self.delta is not None):
+            raise RequestError("A budget is one of epsilon (with delta) and rho.", fix='Budget(epsilon="1")')
+        if not exact(given[0]) > 0:
+            raise RequestError(f"A budget must be above 0, not {given[0]}.", fix='Budget(epsilon="1")')
+        if self.delta is not None and not 0 < exact(self.delta) < 1:
+            raise RequestError(f"delta lies between 0 and 1, not at {self.delta}.", fix='delta="1e-6"')
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """An error that one question may have: ``relative`` of the value, where the value is ``at_density`` of the rows.
+
+    It is kept with probability 1 - ``beta``. ``planning``: "guaranteed" holds for every table; "typical" takes the
+    spread between rows of the sketch from experience and costs far less.
+    """
+
+    relative: float
+    at_density: float
+    beta: float = 0.05
+    planning: Literal["guaranteed", "typical"] = "guaranteed"
+
+    def __post_init__(self) -> None:
+        for name in ("relative", "at_density", "beta"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float) and 0 < value < (1 if name != "relative" else float("inf"))):
+                raise RequestError(f"{name} must be a number above 0 and below 1, not {value!r}.")
+        if self.planning not in ("guaranteed", "typical"):
+            raise RequestError(f"planning is guaranteed or typical, not {self.planning!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class SketchSpec:
+    """A sketch to be built.
+
+    Args:
+        table: A declared table.
+        features: Numbers (integer, real, date) for kernels of numbers; for Jaccard one text attribute (its words), or
+            booleans and categories (what holds of a row), or with ``group`` one attribute whose values make the set.
+        kernel: From ``siloquent.maths.lsh``; its bandwidth is in units of the features after ``scale``.
+        budget, accuracy: Exactly one.
+        rows: R, or "auto". A power of two unless projections are "iid".
+        width: Buckets a row: "auto", "range" (one for each code), or a power of two.
+        mode, hits: "sparse" counts every record in ``hits`` rows only; "auto" chooses.
+        scale: "raw", "range" (every feature to 0..1 by its declared bounds), or a divisor for each feature.
+        label: A category or boolean: one stack of counters a class.
+        group: The unit's column: all rows of one user make one set.
+        count_share: The part of the price that buys the number of records.
+        plan_file: Use the hash functions of this file; silos that share one can add up their sketches.
+    """
+
+    table: str
+    features: tuple[str, ...]
+    kernel: Kernel
+    budget: Budget | None = None
+    accuracy: Accuracy | None = None
+    rows: int | Literal["auto"] = "auto"
+    width: int | Literal["auto", "range"] = "auto"
+    mode: Mode = "auto"
+    hits: int = 1
+    projections: Literal["sobol", "iid"] = "sobol"
+    scale: Literal["raw", "range"] | tuple[float, ...] = "raw"
+    label: str | None = None
+    group: str | None = None
+    count_share: float = 0.01
+    mechanism: Mechanism = "default"
+    plan_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", tuple(self.features))
+        if not 1 <= len(self.features) <= MOST_FEATURES or len(set(self.features)) != len(self.features):
+            raise RequestError(f"A sketch has 1 to {MOST_FEATURES:,} features, each named once.")
+        if (self.budget is None) == (self.accuracy is None):
+            raise RequestError("A sketch has either a budget or an accuracy.", fix='budget=Budget(epsilon="1")')
+        self._check_size()
+        self._check_words()
+        if not 0 < self.count_share < 1:
+            raise RequestError(f"count_share lies between 0 and 1, not at {self.count_share!r}.")
+        if self.label is not None and (self.label in self.features or self.group is not None):
+            raise RequestError("The label is an attribute besides the features, and sets of a group have none.")
+
+    def _check_size(self) -> None:
+        if self.rows != "auto" and not (isinstance(self.rows, int) and 2 <= self.rows <= MOST_ROWS):
+            raise RequestError(f"rows is auto or 2 to {MOST_ROWS:,}, not {self.rows!r}.", fix=f"rows={MOST_ROWS}")
+        if isinstance(self.rows, int) and self.rows & (self.rows - 1) and self.is_power_of_two_needed:
+            near = 2 ** (self.rows.bit_length() - 1)
+            raise RequestError(
+                f"rows must be a power of two here, not {self.rows}.", fix=f'rows={near}, or projections="iid"'
+            )
+        if isinstance(self.width, int) and not (2 <= self.width <= 2**20 and not self.width & (self.width - 1)):
+            raise RequestError(f"width is a power of two up to 2^20, not {self.width}.", fix="width=4096")
+        if not isinstance(self.hits, int) or self.hits < 1 or (isinstance(self.rows, int) and self.hits > self.rows):
+            raise RequestError(f"hits is 1 to the number of rows, not {self.hits!r}.", fix=f"hits={self.rows}")
+
+    def _check_words(self) -> None:
+        for name, allowed in (
+            ("mode", ("auto", "dense", "sparse")),
+            ("projections", ("sobol", "iid")),
+            ("mechanism", ("default", "race-2021")),
+        ):
+            if getattr(self, name) not in allowed:
+                raise RequestError(f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
+        if self.width not in ("auto", "range") and not isinstance(self.width, int):
+            raise RequestError(f"width is auto, range or a power of two, not {self.width!r}.")
+        if isinstance(self.scale, str):
+            if self.scale not in ("raw", "range"):
+                raise RequestError(f"scale is raw, range or a number a feature, not {self.scale!r}.")
+        elif len(self.scale) != len(self.features) or not all(np.isfinite(s) and s > 0 for s in self.scale):
+            raise RequestError("scale has one number above 0 for each feature.")
+
+    @property
+    def is_power_of_two_needed(self) -> bool:
+        """Whether R must be a power of two: for Sobol points, and for drawing rows."""
+        from siloquent.maths.lsh.families import is_of_sets
+
+        return self.mode == "sparse" or (
+            self.projections == "sobol" and self.mechanism == "default" and not is_of_sets(self.kernel)
+        )
+
+    def canonical(self) -> str:
+        """The spec as canonical JSON: equal specs have equal texts. A plan file counts by its digest, elsewhere."""
+        plain: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in ("table", "features", "rows", "width", "mode", "hits", "projections", "scale", "label", "group")
+        }
+        plain |= {"count_share": self.count_share, "mechanism": self.mechanism, "kernel": kernel_to_plain(self.kernel)}
+        for name in ("budget", "accuracy"):
+            part = getattr(self, name)
+            plain[name] = part and {key: _text(getattr(part, key)) for key in part.__dataclass_fields__}
+        return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, float):
+        return None if value is None else repr(value)
+    if isinstance(value, str) and not value[:1].isdigit():
+        return value
+    return str(exact(value))  # type: ignore[arg-type]
+
+
+_KEYS = {"table", "features", "kernel", "budget", "accuracy", *SketchSpec.__dataclass_fields__}
+
+
+def spec_from_plain(plain: dict[str, Any]) -> SketchSpec:
+    """The spec that a TOML file or JSON document declares.
+
+    Raises:
+        RequestError: A key that no spec has, or a value that it cannot have.
+    """
+    unknown = sorted(set(plain) - _KEYS)
+    if unknown:
+        raise RequestError(f"A sketch has no {unknown[0]!r}. Known: {', '.join(sorted(_KEYS))}.")
+    try:
+        values = dict(plain)
+        values["kernel"] = kernel_from_plain(values["kernel"])
+        values["features"] = tuple(values["features"])
+        if isinstance(values.get("scale"), list):
+            values["scale"] = tuple(values["scale"])
+        if "budget" in values:
+            values["budget"] = Budget(**values["budget"])
+        if "accuracy" in values:
+            values["accuracy"] = Accuracy(**values["accuracy"])
+        if "plan_file" in values:
+            values["plan_file"] = Path(values["plan_file"])
+        return SketchSpec(**values)
+    except (KeyError, TypeError, ValueError, AttributeError) as wrong:
+        raise RequestError(f"The sketch cannot be read: {wrong}.", fix="siloquent sketch plan --help") from None
+
+
+Points = Any
+"""Records in the features' own units, shape (points, features): anything numpy reads; sets for kernels of sets."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Density:
+    """How many records are near each point, by the kernel; ``normalise``: as a share of all. ``label``: one class."""
+
+    points: Points
+    normalise: bool = False
+    beta: float = 0.05
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Difference:
+    """Which of two points has more records near it: f(point) - f(other), with a smaller error than two intervals."""
+
+    points: Points
+    others: Points
+    beta: float = 0.05
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Classify:
+    """Each point's class: "likelihood" (f_c / N_c), "prior" (times the declared ``priors``), "map" (f_c)."""
+
+    points: Points
+    rule: Literal["likelihood", "prior", "map"] = "likelihood"
+    priors: tuple[float, ...] = ()
+    beta: float = 0.05
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Anomaly:
+    """Whether points are unusual: density below ``threshold``, or below the ``share`` least dense of the records."""
+
+    points: Points
+    threshold: float | None = None
+    share: float | None = None
+    beta: float = 0.05
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if (self.threshold is None) == (self.share is None):
+            raise RequestError("An anomaly is judged by a threshold or by a share.", fix="Anomaly(points, share=.01)")
+        if self.share is not None and not 0 < self.share < 1:
+            raise RequestError(f"share lies between 0 and 1, not at {self.share!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """The ``count`` highest peaks of the density, at least a bandwidth apart."""
+
+    count: int = 5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.count <= 1_000:
+            raise RequestError(f"count is 1 to 1,000, not {self.count!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """``count`` points drawn from the estimated density, repeatable by ``seed``."""
+
+    count: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.count <= 10**6:
+            raise RequestError(f"count is 1 to 1,000,000, not {self.count!r}.")
+
+
+Question = Density | Difference | Classify | Anomaly | Modes | Sample
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """Values with standard errors and intervals; ``outside``: points that were moved to the domain's edge, (points,).
+
+    All arrays have shape (points,). Values may be negative: they are noisy, not clamped.
+    """
+
+    values: NDArray[np.float64]
+    errors: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    outside: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verdicts:
+    """A class for each point, shape (points,); ``decided``: the interval against the runner-up excludes a tie."""
+
+    labels: tuple[Any, ...]
+    decided: NDArray[np.bool_]
+    scores: NDArray[np.float64]
+    outside: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flags:
+    """Whether each point is unusual, its density with interval, and the threshold."""
+
+    flagged: NDArray[np.bool_]
+    density: Estimate
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Peaks:
+    """Peaks of the density, shape (peaks, features); heights from rows that did not choose them."""
+
+    points: NDArray[np.float64]
+    heights: Estimate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawn:
+    """Points from the estimated density, shape (count, features), and what is wrong with them."""
+
+    points: NDArray[np.float64]
+    notes: tuple[str, ...] = field(default=())

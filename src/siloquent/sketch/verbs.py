@@ -1,0 +1,53 @@
+"""The sketch verbs of one session, as ``session.sketch``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.sketch import task
+from siloquent.sketch.merge import merge
+from siloquent.sketch.plan import SketchPlan
+from siloquent.sketch.release import load_sketch, save_sketch, sketch_id
+from siloquent.sketch.sketch import Sketch
+from siloquent.sketch.spec import Question, SketchSpec
+
+if TYPE_CHECKING:
+    from siloquent.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class SketchVerbs:
+    """build, explain, ask, merge, save and load, for one session's tables and account."""
+
+    session: Session
+
+    def build(self, spec: SketchSpec, *, key: str | None = None, max_cost: str | None = None) -> Sketch:
+        """Build a sketch; see ``siloquent.sketch.build``.
+
+        Privacy:
+            As declared for the table: charged to this session's account before a row is read.
+        """
+        return task.build(self.session, spec, key=key, max_cost=max_cost)
+
+    def explain(self, spec: SketchSpec) -> SketchPlan:
+        """What it would cost and how it would be built. Touches no data."""
+        return task.explain(self.session, spec)
+
+    def ask(self, sketch: Sketch, question: Question) -> Any:
+        """Answer a question from the sketch alone: free, however often."""
+        return task.ask(sketch, question)
+
+    def merge(self, sketches: Sequence[Sketch]) -> Sketch:
+        """Add up sketches that were made with one hash plan."""
+        return merge(sketches)
+
+    def save(self, sketch: Sketch) -> Path:
+        """Write the sketch as a release folder in the workspace; the same sketch is written once."""
+        return save_sketch(sketch, self.session.workspace.releases / sketch_id(sketch))
+
+    def load(self, folder: Path | str) -> Sketch:
+        """The sketch in a release's folder."""
+        return load_sketch(Path(folder))

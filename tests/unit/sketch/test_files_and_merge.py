@@ -1,0 +1,201 @@
+"""Sketches as files that run nothing, and sums of sketches that were made with one plan."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from siloquent.errors import ReleaseError, RequestError
+from siloquent.sketch import (
+    Budget,
+    Density,
+    Jaccard,
+    PStable,
+    Sketch,
+    ask,
+    build,
+    load_sketch,
+    merge,
+    plan,
+    sketch_from_bytes,
+)
+from siloquent.sketch.hash_plan import hash_plan_from_json
+from unit.sketch.tables import PURE, rows, schema, session, spec
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Sketch:
+    return build(session(tmp_path_factory.mktemp("file")), spec(rows=64))
+
+
+def member(name: str, array: np.ndarray, data: bytes) -> bytes:
+    """The file with one array replaced."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+        for info in old.infolist():
+            if info.filename != name:
+                new.writestr(info.filename, old.read(info))
+        file = io.BytesIO()
+        np.lib.format.write_array(file, array, allow_pickle=True)
+        new.writestr(name, file.getvalue())
+    return out.getvalue()
+
+
+class Bomb:
+    """Reading it as an object would run this."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return (pytest.fail, ("code in a file was run",))
+
+
+HOSTILE = {
+    "nothing": lambda data, _: b"",
+    "no archive": lambda data, _: b"PK\x03\x04" + b"x" * 100,
+    "a cut file": lambda data, _: data[: len(data) // 2],
+    "a flipped byte": lambda data, _: data[:200] + bytes([data[200] ^ 255]) + data[201:],
+    "objects": lambda data, s: member("counters.npy", np.array([Bomb()], dtype=object), data),
+    "floats": lambda data, s: member("counters.npy", s.counters.astype(float), data),
+    "another shape": lambda data, s: member("counters.npy", s.counters[:, :-1], data),
+    "sizes of another shape": lambda data, s: member("sizes.npy", np.zeros(5, np.int64), data),
+    "a plan that is none": lambda data, s: member("plan.npy", np.frombuffer(b"{}", np.uint8), data),
+    "words that are none": lambda data, s: member("words.npy", np.frombuffer(b"[[", np.uint8), data),
+    "deep words": lambda data, s: member("words.npy", np.frombuffer(b"[" * 100_000, np.uint8), data),
+}
+
+
+@pytest.mark.parametrize("broken", HOSTILE.values(), ids=HOSTILE)
+def test_a_file_that_is_no_sketch_is_refused_before_any_use(broken: object, made: Sketch) -> None:
+    with pytest.raises(ReleaseError):
+        sketch_from_bytes(broken(made.to_bytes(), made))  # type: ignore[operator]
+
+
+def test_an_array_too_large_is_refused_by_its_header(made: Sketch) -> None:
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": "<i8", "fortran_order": False, "shape": (2**40,)})
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as new:
+        for name in ("counters.npy", "plan.npy", "sizes.npy", "words.npy"):
+            new.writestr(name, file.getvalue())
+    with pytest.raises(ReleaseError, match="too many"):
+        sketch_from_bytes(out.getvalue())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[" * 50_000, '{"format": 2}', '{"format": 1, "kernel": {"kind": "p-stable"}}', "null"],
+)
+def test_a_hash_plan_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ReleaseError):
+        hash_plan_from_json(text)
+
+
+def test_a_changed_hash_plan_has_another_digest_or_is_refused(made: Sketch) -> None:
+    text = made.plan.to_json()
+    assert hash_plan_from_json(text).digest == made.plan.digest
+    assert hash_plan_from_json(text.replace('"scale":10.0', '"scale":11.0')).digest != made.plan.digest
+    with pytest.raises(ReleaseError):
+        hash_plan_from_json(text.replace('"bucket":"range"', '"bucket":"other"'))
+
+
+def test_an_edited_release_is_refused_by_its_hash(tmp_path: Path) -> None:
+    opened = session(tmp_path)
+    folder = opened.sketch.save(build(opened, spec(rows=64)))
+    other = build(opened, spec(rows=64))
+    (folder / "sketch.npz").write_bytes(other.to_bytes())
+    with pytest.raises(ReleaseError, match="changed after its release"):
+        load_sketch(folder)
+    (folder / "sketch.npz").unlink()
+    with pytest.raises(ReleaseError, match="holds no sketch"):
+        load_sketch(folder)
+
+
+def silos(folder: Path, count: int = 3, **given: object) -> list[Sketch]:
+    """One sketch a silo, over disjoint parts of the rows, all from one plan file."""
+    folder.mkdir(exist_ok=True)
+    file = folder / "plan.json"
+    kept = {name: value for name, value in given.items() if name in ("rows", "kernel", "label", "width")}
+    file.write_text(plan(spec(**kept), schema(), seed=5).hash_plan.to_json())
+    frame, found = rows(), []
+    for i in range(count):
+        (folder / f"{i}").mkdir()
+        part = frame.slice(i * len(frame) // count, len(frame) // count)
+        found.append(build(session(folder / f"{i}", part, budget=PURE), spec(plan_file=file, **given)))
+    return found
+
+
+def test_silos_that_share_a_plan_add_up(tmp_path: Path) -> None:
+    parts = silos(tmp_path, budget=Budget(epsilon="50"))
+    whole = merge(parts)
+    assert np.array_equal(whole.counters, sum(part.counters for part in parts))
+    assert whole.variance == 3 * parts[0].variance
+    assert abs(int(whole.sizes[0]) - 2_000) < 30  # type: ignore[index]
+    assert "A sum of 3 sketches" in whole.sentence()
+    points = [[2.5, 30], [7.0, 65]]
+    assert ask(whole, Density(points)).values == pytest.approx(sum(ask(p, Density(points)).values for p in parts))
+    again = sketch_from_bytes(whole.to_bytes())
+    assert again.parts == whole.parts
+
+
+def test_what_does_not_fit_together_is_not_added_up(tmp_path: Path, made: Sketch) -> None:
+    one, two = silos(tmp_path / "a", 2, budget=Budget(epsilon="5"))
+    with pytest.raises(RequestError, match="different hash plans"):
+        merge([one, made])
+    with pytest.raises(RequestError, match="merged twice"):
+        merge([one, two, one])
+    with pytest.raises(RequestError, match="different noise"):
+        merge([one, replace(two, noise="gaussian")])
+    with pytest.raises(RequestError, match="different units"):
+        merge([one, replace(two, parts=(replace(two.parts[0], unit="all rows of one person"),))])
+    with pytest.raises(RequestError, match="no sketch"):
+        merge([])
+
+
+def test_a_merged_sketch_is_a_release_of_its_own(tmp_path: Path) -> None:
+    opened = session(tmp_path)
+    whole = merge(silos(tmp_path / "silos", 2, budget=Budget(epsilon="5")))
+    folder = opened.sketch.save(whole)
+    assert folder.name.startswith("m-")
+    assert len(opened.sketch.load(folder).parts) == 2
+
+
+ASKED = {
+    "a point too short": ([[1.0]], "have 2 numbers each"),
+    "a NaN": ([[1.0, 2.0], [float("nan"), 1.0]], "Point 1 holds a NaN"),
+    "text": ([["a", "b"]], "must be numbers"),
+    "a cube": (np.zeros((2, 2, 2)), "have shape"),
+}
+
+
+@pytest.mark.parametrize(("points", "words"), ASKED.values(), ids=ASKED)
+def test_a_point_that_is_none_is_refused_with_its_number(points: object, words: str, made: Sketch) -> None:
+    with pytest.raises(RequestError, match=words):
+        ask(made, Density(points))
+
+
+def test_points_outside_are_moved_to_the_edge_and_flagged(made: Sketch) -> None:
+    found = ask(made, Density([[-5, 50], [np.inf, 50], [10, 50], [0, 50]]))
+    assert found.outside.tolist() == [True, True, False, False]
+    assert found.values[0] == found.values[3]
+    assert found.values[1] == found.values[2]
+
+
+def test_no_points_give_no_answers(made: Sketch) -> None:
+    assert ask(made, Density(np.zeros((0, 2)))).values.shape == (0,)
+
+
+def test_a_set_that_is_none_is_refused_with_its_number(tmp_path: Path) -> None:
+    words = build(session(tmp_path), spec(features=("line",), kernel=Jaccard(), scale="raw"))
+    with pytest.raises(RequestError, match="Point 1 is no text"):
+        ask(words, Density(["fine", 3]))
+    assert ask(words, Density([""])).outside.tolist() == [True]
+
+
+def test_a_question_of_another_kind_is_refused(made: Sketch) -> None:
+    with pytest.raises(RequestError, match="cannot be asked int"):
+        ask(made, 3)  # type: ignore[call-overload]
+    assert isinstance(made.plan.kernel, PStable)
