@@ -18,6 +18,7 @@ from siloquent.schema.workspace import WORKSPACE_FILE, Workspace, read_workspace
 
 if TYPE_CHECKING:
     from siloquent.data import PrivateTable
+    from siloquent.ledger import Checkpoint, Verdict
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -236,5 +237,19 @@ def open_workspace_ledger(workspace: Workspace, *, create: bool = False) -> Ledg
     """The ledger that ``workspace`` names: a file inside it, or a PostgreSQL database."""
     from siloquent.ledger import open_ledger
 
-    url = workspace.ledger if "://" in workspace.ledger else str(workspace.folder / workspace.ledger)
-    return open_ledger(url, head=workspace.head, create=create)
+    return open_ledger(_ledger_address(workspace), head=workspace.head, create=create)
+
+
+def adopt_workspace_ledger(workspace: Workspace, checkpoint: Checkpoint | None = None) -> Verdict:
+    """Write the missing head file of a ledger that its owner declares the newest copy, if verification finds no fault.
+
+    Raises:
+        LedgerError: as in ``siloquent.ledger.adopt_ledger``.
+    """
+    from siloquent.ledger import adopt_ledger
+
+    return adopt_ledger(_ledger_address(workspace), head=workspace.head, checkpoint=checkpoint)
+
+
+def _ledger_address(workspace: Workspace) -> str:
+    return workspace.ledger if "://" in workspace.ledger else str(workspace.folder / workspace.ledger)

@@ -91,6 +91,20 @@ def test_a_checkpoint_never_replaces_another(owner: Person, types: Types) -> Non
     assert owner.head() == head
 
 
+def test_a_backup_restored_without_its_head_is_used_only_after_the_owner_vouches_for_it(
+    owner: Person, types: Types
+) -> None:
+    assert types("ask", WARDS, "--yes").status == 0
+    (owner.folder / "ledger.head").unlink()
+    refused = types("ask", WARDS, "--yes", "--json")
+    assert (refused.status, refused.document["code"]) == (7, "ledger_rolled_back")
+    assert types("ledger", "adopt", "--json").document["code"] == "request_invalid"
+    assert types("--analyst", "ana", "ledger", "adopt").status == 8
+    assert types("ledger", "adopt", "--statement", "This is the newest copy.").status == 0
+    assert types("ask", WARDS, "--yes").status == 0
+    assert types("ledger", "adopt", "--statement", "this is the newest copy").status == 7
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": 2}', "\x00\x01"])
 def test_what_is_no_checkpoint_is_refused(text: str, owner: Person, types: Types) -> None:
     (owner.folder / "fake.json").write_text(text)

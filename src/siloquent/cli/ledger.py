@@ -1,19 +1,17 @@
-"""What was asked, paid and refused: the ledger's accounts and entries, its verification, checkpoints."""
+"""What was asked, paid and refused: the ledger's accounts and entries."""
 
 from __future__ import annotations
 
-import os
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from siloquent.cli.amounts import account_document, short
+from siloquent.cli.checkpoints import adopt, checkpoint, verify
 from siloquent.cli.commands import Options, command
 from siloquent.cli.plain import clean, share
 from siloquent.cli.screen import LEFT, RIGHT
-from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
     from siloquent.ledger import Account, Entry, Ledger
@@ -25,6 +23,7 @@ def register(app: typer.Typer) -> None:
     command(group, "show", show)
     command(group, "verify", verify)
     command(group, "checkpoint", checkpoint)
+    command(group, "adopt", adopt)
     app.add_typer(group, name="ledger", rich_help_panel="Money")
 
 
@@ -123,87 +122,3 @@ def entry_document(entry: Entry) -> dict[str, Any]:
         "hash": entry.hash,
         "body": entry.body,
     }
-
-
-def verify(
-    options: Options,
-    checkpoint: Annotated[
-        Path | None, typer.Option("--checkpoint", metavar="FILE", help="A checkpoint kept elsewhere.")
-    ] = None,
-) -> int:
-    """Recompute chain, totals, permits, answers and limits; exit 1 if something is wrong."""
-    from siloquent.ledger import Checkpoint
-
-    kept = Checkpoint.from_json(_read(checkpoint)) if checkpoint else None
-    with options.session() as session:
-        verdict = session.ledger.verify(kept)
-    if options.as_json:
-        options.screen.document(
-            {
-                "schema": "siloquent/verdict/1",
-                "ok": verdict.ok,
-                "entries": verdict.entries,
-                "first_bad_seq": verdict.first_bad_seq,
-                "problem": verdict.problem,
-                "checkpoint": kept.seq if kept else None,
-            }
-        )
-        return 0 if verdict.ok else 1
-    if verdict.ok:
-        against = f", and nothing is lost since checkpoint {kept.seq}" if kept else ""
-        options.screen.line(f"All {verdict.entries} entries are as they were written{against}.")
-        if not kept:
-            options.screen.note("A cut tail shows only against a checkpoint: siloquent ledger checkpoint -o FILE")
-        return 0
-    where = "" if verdict.first_bad_seq is None else f" The first bad entry is {verdict.first_bad_seq}."
-    options.screen.line(f"The ledger is not as it was written. {clean(verdict.problem)}{where}")
-    options.screen.note("Stop asking, keep all files as they are, and compare with your last checkpoint and backup.")
-    return 1
-
-
-def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(2**22).decode("utf-8", "replace")
-    except OSError as failed:
-        raise RequestError(f"{path} cannot be read: {failed.strerror}.", fix="name a file that is there") from None
-
-
-def checkpoint(
-    options: Options,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to keep it: another machine.")],
-) -> None:
-    """Write down the ledger's head and totals, to keep elsewhere."""
-    options.require_owner("A checkpoint")
-    if output.exists():
-        raise RequestError(f"{output} is there already.", fix="name a new file: old checkpoints stay useful")
-    with options.session() as session:
-        made = session.ledger.checkpoint()
-    _write_new(output, made.to_json() + "\n")
-    if options.as_json:
-        options.screen.document(
-            {
-                "schema": "siloquent/checkpoint/1",
-                "ledger": made.ledger,
-                "seq": made.seq,
-                "hash": made.hash,
-                "file": str(output),
-            }
-        )
-        return
-    options.screen.line(f"Checkpoint {made.seq} ({made.hash[:12]}) is in {output}.")
-    later = options.shell("ledger", "verify", "--checkpoint", str(output))
-    options.screen.note(f"Keep it where the ledger's machine cannot change it. Later: {later}")
-
-
-def _write_new(path: Path, text: str) -> None:
-    """Write a file that is not there yet, whole or not at all."""
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as failed:
-        if not isinstance(failed, FileExistsError):
-            path.unlink(missing_ok=True)
-        raise RequestError(f"{path} cannot be written: {failed.strerror}.", fix="name a new file elsewhere") from None

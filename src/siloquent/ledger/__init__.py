@@ -6,7 +6,7 @@ Reserve the worst case, measure, settle: nothing leaves the process before it is
 from siloquent.ledger.base import Account, Entry, Head, Ledger, Permit, Receipt, Stored
 from siloquent.ledger.checkpoint import Checkpoint
 from siloquent.ledger.memory import MemoryLedger
-from siloquent.ledger.opening import open_ledger
+from siloquent.ledger.opening import adopt_ledger, open_ledger
 from siloquent.ledger.verify import Verdict
 
 __all__ = [
@@ -20,5 +20,6 @@ __all__ = [
     "Receipt",
     "Stored",
     "Verdict",
+    "adopt_ledger",
     "open_ledger",
 ]

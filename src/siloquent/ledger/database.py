@@ -24,6 +24,9 @@ from siloquent.ledger.sql import FORMAT, LEDGER, SqlBooks
 class DatabaseLedger(Keeper):
     """What SQLite and PostgreSQL ledgers share; a subclass makes the engine, and says how transactions begin."""
 
+    head_required = False
+    """Whether entries without a head file beside them are refused."""
+
     def __init__(
         self,
         engine: Engine,
@@ -33,7 +36,7 @@ class DatabaseLedger(Keeper):
         crash_points: CrashPoints | None = None,
     ) -> None:
         self._engine, self._crash_points = engine, crash_points
-        self._head = None if head is None else HeadFile(head)
+        self._head = None if head is None else HeadFile(head, required=self.head_required)
         self._threads, self._connections = threading.local(), weakref.WeakSet[Connection]()
         self.moments = Moments()
         survives_forks(self)

@@ -50,12 +50,15 @@ def _took(handle: int) -> bool:
 class HeadFile:
     """``SEQ HASH`` in one line, written over after each commit and never moved backwards.
 
-    The database may be ahead of it (a process died between commit and note). A missing file is written anew: whoever
-    can delete it is caught by a checkpoint kept elsewhere, not by this file.
+    The database may be ahead of it (a process died between commit and note).
+
+    Args:
+        required: Refuse books with entries whose note is missing, as a backup that was restored without it has none.
+            Not where several machines share one database: a machine that comes new has no note yet.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, required: bool = False) -> None:
+        self.path, self.required = path, required
         self._lock = path.with_name(f"{path.name}.lock")
 
     def read(self) -> Head | None:
@@ -90,9 +93,15 @@ class HeadFile:
         """Refuse books that are older than the note, or of another history.
 
         Raises:
-            LedgerRolledBack: the note's entry is not in the books.
+            LedgerRolledBack: the note's entry is not in the books, or there is no note and there must be one.
         """
         noted = self.read()
+        if noted is None and self.required and books.head().seq:
+            raise LedgerRolledBack(
+                f"The ledger has {books.head().seq:,} entries and {self.path.name} is missing: "
+                "this may be an older copy, and what was spent since would be forgotten.",
+                fix=f"put {self.path.name} back beside it; if this is surely the newest copy: siloquent ledger adopt",
+            )
         if noted is None or noted.seq == 0:
             return
         entry = books.entry(noted.seq)

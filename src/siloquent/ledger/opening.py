@@ -6,6 +6,9 @@ from pathlib import Path
 
 from siloquent.errors import LedgerError
 from siloquent.ledger.base import Ledger
+from siloquent.ledger.checkpoint import Checkpoint
+from siloquent.ledger.head import HeadFile
+from siloquent.ledger.verify import Verdict
 
 
 def open_ledger(where: str | Path, *, head: Path | None = None, create: bool = False) -> Ledger:
@@ -34,3 +37,24 @@ def open_ledger(where: str | Path, *, head: Path | None = None, create: bool = F
     from siloquent.ledger.sqlite import SQLiteLedger
 
     return SQLiteLedger(Path(text), head=head, create=create)
+
+
+def adopt_ledger(where: str | Path, *, head: Path, checkpoint: Checkpoint | None = None) -> Verdict:
+    """Write the missing ``head`` file of a ledger whose owner says that it is the newest copy.
+
+    Returns:
+        What verification found; the file is written only if all is right.
+    Raises:
+        LedgerError: the ledger cannot be used, or its head file is there.
+    """
+    note = HeadFile(head)
+    if note.read() is not None:
+        raise LedgerError(f"{head.name} is there: nothing is to be adopted.", fix="siloquent ledger verify")
+    ledger = open_ledger(where)
+    try:
+        verdict = ledger.verify(checkpoint)
+        if verdict.ok:
+            note.note(ledger.head())
+        return verdict
+    finally:
+        ledger.close()

@@ -32,8 +32,10 @@ class SQLiteLedger(DatabaseLedger):
         head: The head file, None for none.
     Raises:
         LedgerError: missing, unreadable, no database, of another format, or the disk is full.
-        LedgerRolledBack: older than its head file.
+        LedgerRolledBack: older than its head file, or with entries and without its head file.
     """
+
+    head_required = True
 
     def __init__(
         self,

@@ -239,16 +239,24 @@ def test_a_stopped_process_does_not_hold_up_the_others_for_ever(place: Place) ->
 
 
 def test_a_head_file_that_cannot_be_written_leaves_the_charge_to_the_key(place: Place) -> None:
-    with place.opened() as ledger:
-        place.head.unlink()
-        place.head.with_name("ledger.head.new").mkdir()
-        failed = refusal(lambda: ledger.reserve(TABLE, CHARGE, key="k", digest=DIGEST))
-        assert "same key" in failed.fix
-        assert "reserved" in failed.spent
-        place.head.with_name("ledger.head.new").rmdir()
-        ledger.reserve(TABLE, CHARGE, key="k", digest=DIGEST)
-        assert ledger.account(TABLE).spent == Cost(1)
-        assert place.noted() == ledger.head().seq
+    in_the_way = place.head.with_name("ledger.head.new")
+
+    def lose_the_head(point: str) -> None:
+        if point == "after-reserve-commit" and not in_the_way.exists():
+            place.head.rename(place.folder / "kept")
+            in_the_way.mkdir()
+
+    ledger = SQLiteLedger(place.database, head=place.head, crash_points=lose_the_head)
+    failed = refusal(lambda: ledger.reserve(TABLE, CHARGE, key="k", digest=DIGEST))
+    assert "same key" in failed.fix
+    assert "reserved" in failed.spent
+    ledger.close()
+    in_the_way.rmdir()
+    (place.folder / "kept").rename(place.head)
+    with place.opened() as again:
+        again.reserve(TABLE, CHARGE, key="k", digest=DIGEST)
+        assert again.account(TABLE).spent == Cost(1)
+        assert place.noted() == again.head().seq
 
 
 # Addresses and servers

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 
 from benchmarks.ledger_trials import CHARGE, CUT_CLEANLY, DIGEST, TABLE, TAMPERING, Place, tamper, write_history
 from siloquent.errors import ChainBroken, LedgerError, LedgerRolledBack
-from siloquent.ledger import Checkpoint, Ledger, Verdict, open_ledger
+from siloquent.ledger import Checkpoint, Ledger, Verdict, adopt_ledger, open_ledger
 from siloquent.ledger.sql import KEPT_FOR_EVER
 from siloquent.privacy.accountants import Cost
 from siloquent.privacy.events import DiscreteLaplace
@@ -235,3 +235,36 @@ def as_owner(address: str, statements: list[str]) -> None:
         for statement in filter(str.strip, statements):
             connection.exec_driver_sql(statement)
     engine.dispose()
+
+
+def test_a_restored_copy_without_its_head_file_is_refused_until_its_owner_adopts_it(tmp_path: Path) -> None:
+    place = Place.made(tmp_path, limit=100)
+    with place.opened() as ledger:
+        ledger.reserve(TABLE, CHARGE, key=None, digest=DIGEST)
+        place.head.unlink()
+        with pytest.raises(LedgerRolledBack, match="is missing"):
+            ledger.reserve(TABLE, CHARGE, key=None, digest=DIGEST)
+        assert len(list(ledger.entries(account=TABLE))) == 2, "the refused charge left nothing"
+    with pytest.raises(LedgerRolledBack, match="is missing"), place.opened():
+        pass
+    assert adopt_ledger(place.database, head=place.head).ok
+    with place.opened() as ledger:
+        ledger.reserve(TABLE, CHARGE, key=None, digest=DIGEST)
+
+
+def test_a_tampered_ledger_is_not_adopted(place: Place) -> None:
+    tamper(place.database, next(iter(TAMPERING.values())))
+    assert not adopt_ledger(place.database, head=place.head).ok
+    assert not place.head.exists()
+
+
+def test_a_ledger_with_its_head_file_needs_no_adoption(tmp_path: Path) -> None:
+    place = Place.made(tmp_path, limit=100)
+    with pytest.raises(LedgerError, match="nothing is to be adopted"):
+        adopt_ledger(place.database, head=place.head)
+
+
+def test_a_new_ledger_needs_no_head_file_yet(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    open_ledger(path, create=True).close()
+    open_ledger(path, head=tmp_path / "ledger.head").close()
