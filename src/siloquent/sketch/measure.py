@@ -47,8 +47,8 @@ def measure(plan: SketchPlan, table: PrivateTable, permit: Permit) -> Measured:
     """
     counters = exact_counters(plan, table, permit)
     sizes = _sizes(plan, counters)
-    noisy_sizes = None if plan.size_parameter is None else _noisy(plan, sizes, plan.size_parameter)
-    return Measured(_noisy(plan, counters, plan.parameter), noisy_sizes)
+    noisy_sizes = None if plan.size_parameter is None else noisy(plan, sizes, plan.size_parameter)
+    return Measured(noisy(plan, counters, plan.parameter), noisy_sizes)
 
 
 def measure_share(plan: SketchPlan, table: PrivateTable, permit: Permit, *, honest: int) -> Measured:
@@ -97,7 +97,12 @@ def add_in_place(total: Integers, more: Integers) -> Integers:
     return total
 
 
-def _noisy(plan: SketchPlan, values: Integers, parameter: Fraction) -> Integers:
+def noisy(plan: SketchPlan, values: Integers, parameter: Fraction) -> Integers:
+    """``values`` with the plan's kind of noise, of scale (Laplace) or variance (Gaussian) ``parameter``.
+
+    Privacy:
+        Pure (L1 / parameter)-DP or zCDP with rho = L2^2 / (2 parameter), exactly.
+    """
     from siloquent.privacy.noise import add_gaussian, add_laplace
 
     if plan.noise == "gaussian":

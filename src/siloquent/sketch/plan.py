@@ -88,8 +88,7 @@ class SketchPlan:
     def noise_deviation(self) -> float:
         """The standard deviation that noise alone gives a kernel sum."""
         rows = self.hash_plan.hashes.rows
-        variance = 2 * float(self.parameter) ** 2 if self.noise == "laplace" else float(self.parameter)
-        return math.sqrt(variance * rows) / (self.hits or rows)
+        return math.sqrt(variance_of(self.noise, self.parameter) * rows) / (self.hits or rows)
 
     @property
     def counters(self) -> int:
@@ -114,6 +113,14 @@ class SketchPlan:
         if self.hits is not None:
             spread += size * density / self.hits * (rows - self.hits) / (rows - 1)
         return math.sqrt(spread + self.noise_deviation**2) / (size * density)
+
+
+def variance_of(noise: Noise, parameter: Fraction) -> Fraction:
+    """The variance of discrete Laplace noise of that scale, or about that of discrete Gaussian noise."""
+    if noise == "gaussian":
+        return parameter
+    less = -math.expm1(-1 / float(parameter))
+    return Fraction(2 * (1 - less) / less**2)
 
 
 def plan(spec: SketchSpec, schema: TableSchema, *, seed: int) -> SketchPlan:

@@ -15,7 +15,7 @@ from siloquent.ledger import Account, Permit, Stored
 from siloquent.privacy import Guarantee, accountant, digits, exact
 from siloquent.sketch import estimate
 from siloquent.sketch.measure import measure
-from siloquent.sketch.plan import SketchPlan, plan
+from siloquent.sketch.plan import SketchPlan, plan, variance_of
 from siloquent.sketch.sketch import Part, Sketch, sketch_from_bytes
 from siloquent.sketch.spec import (
     Anomaly,
@@ -214,16 +214,15 @@ def _measured(session: Session, chosen: SketchPlan, permit: Permit) -> Stored:
             fix="build again with a new key",
         )
     measured = measure(chosen, session.table(chosen.spec.table), permit)
-    gaussian = chosen.noise == "gaussian"
-    size = chosen.size_parameter or Fraction(0)
+    size = chosen.size_parameter
     sketch = Sketch(
         plan=chosen.hash_plan,
         counters=measured.counters,
         sizes=measured.sizes,
         noise=chosen.noise,
         parameter=chosen.parameter,
-        variance=chosen.parameter if gaussian else 2 * chosen.parameter**2,
-        size_variance=size if gaussian else 2 * size**2,
+        variance=variance_of(chosen.noise, chosen.parameter),
+        size_variance=Fraction(0) if size is None else variance_of(chosen.noise, size),
         hits=chosen.hits,
         event=permit.event,
         table=chosen.schema.name,
