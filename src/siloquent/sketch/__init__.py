@@ -13,6 +13,7 @@ from siloquent.sketch.estimate.density import median_of_means, paper_mean
 from siloquent.sketch.hash_plan import HashPlan
 from siloquent.sketch.merge import merge
 from siloquent.sketch.plan import SketchPlan, plan, read_hash_plan
+from siloquent.sketch.regression import LinearModel, MomentsSpec, regress
 from siloquent.sketch.release import load_sketch, save_sketch
 from siloquent.sketch.sketch import Sketch, sketch_from_bytes
 from siloquent.sketch.spec import (
@@ -43,7 +44,9 @@ __all__ = [
     "HashPlan",
     "Jaccard",
     "Laplacian",
+    "LinearModel",
     "Modes",
+    "MomentsSpec",
     "PStable",
     "Power",
     "Product",
@@ -60,6 +63,7 @@ __all__ = [
     "paper_mean",
     "plan",
     "read_hash_plan",
+    "regress",
     "save_sketch",
     "sketch_from_bytes",
     "spec_from_plain",

@@ -36,7 +36,7 @@ from siloquent.privacy import (
 )
 from siloquent.schema import Attribute, TableSchema
 from siloquent.sketch.hash_plan import Feature, HashPlan, Sets, hash_plan_from_json
-from siloquent.sketch.spec import MOST_COUNTERS, SketchSpec
+from siloquent.sketch.spec import MOST_COUNTERS, Budget, SketchSpec
 
 Noise = Literal["gaussian", "laplace"]
 
@@ -380,18 +380,27 @@ def _hits(spec: SketchSpec, schema: TableSchema, rows: int, pure: bool) -> int |
 
 
 def _epsilon(spec: SketchSpec, schema: TableSchema) -> Fraction:
-    budget = spec.budget
-    assert budget is not None
-    if budget.epsilon is None or (budget.delta is not None and spec.mechanism != "race-2021"):
-        raise RequestError(
-            f"The account of {schema.name!r} is pure: it pays in epsilon alone.", fix='Budget(epsilon="1")'
-        )
-    return exact(budget.epsilon)
+    """The pure price of a budget; the paper's method is pure in every account."""
+    assert spec.budget is not None
+    if spec.mechanism == "race-2021" and spec.budget.epsilon is not None:
+        return exact(spec.budget.epsilon)
+    if schema.budget.accountant != "pure":
+        raise RequestError("The paper's method pays in epsilon.", fix='Budget(epsilon="1")')
+    return amount_of_budget(spec.budget, schema)
 
 
-def _rho(spec: SketchSpec, schema: TableSchema) -> Fraction:
-    budget = spec.budget
-    assert budget is not None
+def amount_of_budget(budget: Budget, schema: TableSchema) -> Fraction:
+    """What a budget is in the account's own money: epsilon, or rho.
+
+    Raises:
+        RequestError: A pure account is given rho or a delta.
+    """
+    if schema.budget.accountant == "pure":
+        if budget.epsilon is None or budget.delta is not None:
+            raise RequestError(
+                f"The account of {schema.name!r} is pure: it pays in epsilon alone.", fix='Budget(epsilon="1")'
+            )
+        return exact(budget.epsilon)
     if budget.rho is not None:
         return exact(budget.rho)
     assert budget.epsilon is not None
@@ -407,12 +416,12 @@ def _priced(
     parts: list[DiscreteLaplace | DiscreteGaussian] = []
     if pure:
         total = amount or _epsilon(spec, schema)
-        parts.append(DiscreteLaplace(_up(moved.l1 / (total * (1 - share))), moved.l1))
-        parts += [DiscreteLaplace(_up(moved.size / (total * share)), moved.size)] if share else []
+        for l1, part in ((moved.l1, 1 - share), (moved.size, share)):
+            parts += [DiscreteLaplace(rounded_up(l1 / (total * part)), l1)] if part else []
     else:
-        total = amount or _rho(spec, schema)
-        parts.append(DiscreteGaussian(_up(moved.l2_squared / (2 * total * (1 - share))), moved.l2_squared))
-        parts += [DiscreteGaussian(_up(moved.size_squared / (2 * total * share)), moved.size_squared)] if share else []
+        total = amount or amount_of_budget(_given(spec), schema)
+        for l2_squared, part in ((moved.l2_squared, 1 - share), (moved.size_squared, share)):
+            parts += [DiscreteGaussian(rounded_up(l2_squared / (2 * total * part)), l2_squared)] if part else []
     numbers = [part.scale if isinstance(part, DiscreteLaplace) else part.variance for part in parts]
     if max(numbers) > 2**40:
         raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.001" or more')
@@ -431,7 +440,12 @@ def _priced(
     return _with_notes(made)
 
 
-def _up(value: Fraction) -> Fraction:
+def _given(spec: SketchSpec) -> Budget:
+    assert spec.budget is not None
+    return spec.budget
+
+
+def rounded_up(value: Fraction) -> Fraction:
     """A noise parameter that can be drawn and is not below ``value``: whole, or finer where it is small."""
     if value > _FINE:
         return Fraction(math.ceil(value))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from siloquent.sketch import task
 from siloquent.sketch.merge import merge
 from siloquent.sketch.plan import SketchPlan
+from siloquent.sketch.regression import LinearModel, MomentsSpec, regress
 from siloquent.sketch.release import load_sketch, save_sketch, sketch_id
 from siloquent.sketch.sketch import Sketch
 from siloquent.sketch.spec import Question, SketchSpec
@@ -39,6 +40,14 @@ class SketchVerbs:
     def ask(self, sketch: Sketch, question: Question) -> Any:
         """Answer a question from the sketch alone: free, however often."""
         return task.ask(sketch, question)
+
+    def regress(self, spec: MomentsSpec, *, key: str | None = None) -> LinearModel:
+        """A linear model from one release of moments; see ``siloquent.sketch.regress``.
+
+        Privacy:
+            As declared for the table: charged to this session's account before a row is read.
+        """
+        return regress(self.session, spec, key=key)
 
     def merge(self, sketches: Sequence[Sketch]) -> Sketch:
         """Add up sketches that were made with one hash plan."""

@@ -1,0 +1,113 @@
+"""Moments of the first and second order in whole numbers, and the linear models that they determine.
+
+(count, sums, second moments) are a semi-ring: tables over the same records add up, products of independent parts follow
+from them. Arrays in, arrays out; noise is the caller's.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+QUANTA = 127
+"""Whole steps from 0 to the ball's radius: products of two stay exact in doubles for 2^39 records."""
+_LEAST = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """Of records z with d numbers: ``count``, ``sums`` (d,), ``second`` (d, d), symmetric; exact or noisy."""
+
+    count: float
+    sums: Floats
+    second: Floats
+
+    def __add__(self, other: Moments) -> Moments:
+        """The moments of both tables' records together."""
+        return Moments(self.count + other.count, self.sums + other.sums, self.second + other.second)
+
+    def __mul__(self, other: Moments) -> Moments:
+        """The moments of all pairs of a record here and one there, their numbers side by side."""
+        a, b = self, other
+        cross = np.outer(a.sums, b.sums)
+        second = np.block([[b.count * a.second, cross], [cross.T, a.count * b.second]])
+        return Moments(a.count * b.count, np.concatenate([b.count * a.sums, a.count * b.sums]), second)
+
+
+def in_ball(scaled: Floats, radius: float) -> Integers:
+    """Records as whole numbers of length at most QUANTA, shape (records, d): longer ones are drawn in to the ball.
+
+    Args:
+        scaled: Numbers in -1..1, shape (records, d).
+        radius: The length that becomes QUANTA.
+    """
+    lengths = np.sqrt((scaled**2).sum(axis=1))
+    # Rounding towards zero makes no record longer.
+    factor = QUANTA / np.maximum(lengths, radius)
+    return np.asarray(np.trunc(scaled * factor[:, None]), dtype=np.int64)
+
+
+def moments_of(whole: Integers) -> tuple[int, Integers, Integers]:
+    """Count, sums (d,) and second moments (d, d) of whole records, exactly."""
+    second = whole.astype(np.float64).T @ whole.astype(np.float64)
+    return len(whole), np.asarray(whole.sum(axis=0), dtype=np.int64), second.astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class MomentSensitivity:
+    """How far one unit moves count, sums and second moments: in L1 of the upper triangle, and in squared L2.
+
+    The squared L2 of second moments counts an entry off the diagonal twice, as the whole matrix does: half the variance
+    is then enough there.
+    """
+
+    l1: tuple[int, int, int]
+    l2_squared: tuple[int, int, int]
+
+
+def moment_sensitivity(
+    dimensions: int, *, records: int = 1, replaced: bool = False, quanta: int = QUANTA
+) -> MomentSensitivity:
+    """The sensitivity for units of at most ``records`` records of length at most ``quanta``.
+
+    Added or removed, records move the sums by records |z| and the matrix by records |z|^2. Replaced, sums may turn
+    round (twice that), while two matrices z z' have a scalar product of at least 0 (root two times that). In L1,
+    |z|_1 <= sqrt(d) |z|, and the triangle adds up to (|z|_1^2 + |z|^2) / 2.
+    """
+    reach = math.isqrt(dimensions * quanta**2) + 1
+    triangle = (reach**2 + quanta**2) // 2 + 1
+    m, twice = records, 2 if replaced else 1
+    return MomentSensitivity(
+        l1=(m, twice * m * reach, twice * m * triangle),
+        l2_squared=(m**2, twice**2 * m**2 * quanta**2, twice * m**2 * quanta**4),
+    )
+
+
+def linear_model(moments: Moments, *, deviation: float, intercept: bool = True) -> tuple[Floats, float]:
+    """Weights and intercept that predict the last number from the others, shape (d - 1,), all in whole steps.
+
+    Args:
+        deviation: Of the noise on one entry; 0 for exact moments. It sets the ridge, so that no noise can blow up a
+            weight: the noise's largest eigenvalue is below 2 deviation sqrt(d) with near certainty.
+    Source:
+        "Revisiting Differentially Private Linear Regression" (UAI 2018), AdaSSP: a ridge only as large as the least
+        eigenvalue lacks. We take the eigenvalue from the same noisy matrix, which costs nothing.
+    """
+    count = max(moments.count, 1.0)
+    if intercept:
+        mean = moments.sums / count
+        centred = moments.second - count * np.outer(mean, mean)
+    else:
+        mean, centred = np.zeros_like(moments.sums), moments.second
+    A, b = centred[:-1, :-1], centred[:-1, -1]
+    values, vectors = np.linalg.eigh(A)
+    floor = 2 * deviation * math.sqrt(len(b)) + _LEAST * max(float(np.abs(values).max(initial=0.0)), 1.0)
+    ridge = max(0.0, floor - float(values[0])) if deviation else 0.0
+    weights = vectors @ ((vectors.T @ b) / np.maximum(values + ridge, floor))
+    return np.asarray(weights), float(mean[-1] - mean[:-1] @ weights)

@@ -1,0 +1,70 @@
+"""Moments of records in a ball, with noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.maths.moments import in_ball, moments_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from siloquent.data import PrivateTable
+    from siloquent.ledger import Permit
+    from siloquent.sketch.regression import MomentsPlan
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class MomentBatch:
+    """The kernel of a fold: records to count, sums and second moments, one below the other, shape (1 + d + d d,).
+
+    ``low``, ``steps``: of each number, whose places become -1..1 over its declared range.
+    """
+
+    names: tuple[str, ...]
+    steps: tuple[int, ...]
+    radius: float
+
+    def __call__(self, batch: pa.RecordBatch) -> Integers:
+        columns = [np.asarray(batch.column(name).to_numpy(zero_copy_only=False)) for name in self.names]
+        places = np.stack(columns, axis=1).astype(np.int64)
+        steps = np.array(self.steps)
+        places = places[(places >= 0).all(axis=1) & (places < steps).all(axis=1)]
+        whole = in_ball(2 * places / np.maximum(steps - 1, 1) - 1, self.radius)
+        count, sums, second = moments_of(whole)
+        return np.concatenate([[count], sums, second.ravel()])
+
+
+def measure_moments(plan: MomentsPlan, table: PrivateTable, permit: Permit) -> tuple[Integers, Integers, Integers]:
+    """Noisy count (1,), sums (d,) and symmetric second moments (d, d), in whole steps.
+
+    Privacy:
+        ``plan.event`` in the account's unit and adjacency: every record lies in a ball of whole numbers, and count,
+        sums and second moments each get noise for their own sensitivity. Proof: docs/explanation/sketch.md.
+    """
+    exact = table.fold(MomentBatch(plan.names, plan.steps, plan.radius), np.add, list(plan.names), permit, encoded=True)
+    d = len(plan.names)
+    count, sums, second = exact[:1], exact[1 : 1 + d], exact[1 + d :].reshape(d, d)
+    upper = np.triu_indices(d, 1)
+    first, middle, last = plan.parameters
+    noisy = np.zeros((d, d), dtype=np.int64)
+    noisy[upper] = _noisy(plan, second[upper], last if plan.noise == "laplace" else last / 2)
+    noisy += noisy.T
+    noisy[np.diag_indices(d)] = _noisy(plan, np.ascontiguousarray(np.diag(second)), last)
+    return _noisy(plan, count, first), _noisy(plan, sums, middle), noisy
+
+
+def _noisy(plan: MomentsPlan, values: Integers, parameter: Fraction) -> Integers:
+    from siloquent.privacy.noise import add_gaussian, add_laplace
+
+    exact = np.ascontiguousarray(values)
+    if plan.noise == "gaussian":
+        return add_gaussian(exact, variance=parameter)
+    return add_laplace(exact, scale=parameter)

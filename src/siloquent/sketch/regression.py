@@ -1,0 +1,190 @@
+"""Linear regression from one release of moments: what is asked, its price, and the model that the moments determine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import LedgerError, RequestError, SchemaError
+from siloquent.ledger import Permit, Stored
+from siloquent.maths.moments import QUANTA, Moments, linear_model, moment_sensitivity
+from siloquent.privacy import Composed, DiscreteGaussian, DiscreteLaplace, Event, accountant
+from siloquent.schema import TableSchema
+from siloquent.sketch.measure.moments import measure_moments
+from siloquent.sketch.plan import amount_of_budget, rounded_up
+from siloquent.sketch.spec import Budget
+
+if TYPE_CHECKING:
+    from siloquent.session import Session
+
+Floats = NDArray[np.float64]
+SHARES = (Fraction(2, 100), Fraction(18, 100), Fraction(80, 100))
+"""Of the price, for count, sums and second moments: the last ones have most entries and the most noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class MomentsSpec:
+    """Predict ``target`` from ``features`` (numbers, dates, booleans), all mapped to -1..1 by their declared ranges.
+
+    ``radius``: records longer than that are drawn in to it; None: sqrt(number of numbers), which no record is longer
+    than. A smaller one means less noise and a bias for records far out.
+    """
+
+    table: str
+    features: tuple[str, ...]
+    target: str
+    budget: Budget
+    radius: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", tuple(self.features))
+        if not 1 <= len(self.features) <= 1_000 or len({*self.features, self.target}) != len(self.features) + 1:
+            raise RequestError("A regression has 1 to 1,000 features and a target, each named once.")
+        if self.radius is not None and not (math.isfinite(self.radius) and self.radius > 0):
+            raise RequestError(f"The radius is a number above 0, not {self.radius!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class MomentsPlan:
+    """A release of moments before any row is read; ``parameters``: the noise of count, sums, second moments."""
+
+    spec: MomentsSpec
+    names: tuple[str, ...]
+    steps: tuple[int, ...]
+    lo: tuple[float, ...]
+    grid: tuple[float, ...]
+    radius: float
+    noise: str
+    parameters: tuple[Fraction, Fraction, Fraction]
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearModel:
+    """A linear model in the attributes' own units, from noisy moments; ``count``: the noisy number of records."""
+
+    features: tuple[str, ...]
+    target: str
+    weights: Floats
+    intercept: float
+    count: int
+    low: float
+    high: float
+
+    def predict(self, points: Any) -> Floats:
+        """The target at each point (points, features), held within its declared range."""
+        array = np.asarray(points, dtype=np.float64)
+        return np.clip(array @ self.weights + self.intercept, self.low, self.high)
+
+
+def plan_moments(spec: MomentsSpec, schema: TableSchema) -> MomentsPlan:
+    """Parameters and price, from declaration and spec alone.
+
+    Raises:
+        SchemaError: A feature is no number. RequestError: The budget does not fit the account.
+    """
+    attributes = [schema.domain[name] for name in (*spec.features, spec.target)]
+    for attribute in attributes:
+        if not (attribute.is_numeric or attribute.kind == "boolean"):
+            raise SchemaError(f"Attribute {attribute.name!r} is {attribute.kind}; a regression takes numbers.")
+    pure = schema.budget.accountant == "pure"
+    amount = amount_of_budget(spec.budget, schema)
+    moved = moment_sensitivity(len(attributes), records=schema.unit.max_rows, replaced=schema.replace_one)
+    parts: list[DiscreteLaplace | DiscreteGaussian] = []
+    for share, l1, l2_squared in zip(SHARES, moved.l1, moved.l2_squared, strict=True):
+        if pure:
+            parts.append(DiscreteLaplace(rounded_up(l1 / (amount * share)), l1))
+        else:
+            parts.append(DiscreteGaussian(rounded_up(l2_squared / (2 * amount * share)), l2_squared))
+    numbers = [part.scale if isinstance(part, DiscreteLaplace) else part.variance for part in parts]
+    if max(numbers) > 2**49:
+        raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.01" or more')
+    numeric = [a.is_numeric for a in attributes]
+    return MomentsPlan(
+        spec=spec,
+        names=tuple(attribute.name for attribute in attributes),
+        steps=tuple(attribute.steps for attribute in attributes),
+        lo=tuple(float(a.lo) if n else 0.0 for a, n in zip(attributes, numeric, strict=True)),  # type: ignore[arg-type]
+        grid=tuple(float(a.grid) if n else 1.0 for a, n in zip(attributes, numeric, strict=True)),  # type: ignore[arg-type]
+        radius=spec.radius or math.sqrt(len(attributes)),
+        noise="laplace" if pure else "gaussian",
+        parameters=(numbers[0], numbers[1], numbers[2]),
+        event=Composed(tuple(parts)),
+    )
+
+
+def regress(session: Session, spec: MomentsSpec, *, key: str | None = None) -> LinearModel:
+    """A linear model from one release of moments.
+
+    Args:
+        key: The idempotency key: the same key and spec give the same model for nothing.
+    Raises:
+        As ``build``.
+    Privacy:
+        The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
+        before a row is read.
+    """
+    schema, account = session.schema(spec.table), session.account(spec.table)
+    chosen = plan_moments(spec, schema)
+    session.table(spec.table)
+    digest = _digest(session, spec, account.name, schema)
+    own = None if key is None else f"{account.name}:{key}"
+    permit = session.ledger.reserve(account.name, chosen.event, key=own, digest=digest)
+    stored = permit if isinstance(permit, Stored) else _measured(session, chosen, permit)
+    return model_of(chosen, stored.payload)
+
+
+def _digest(session: Session, spec: MomentsSpec, account: str, schema: TableSchema) -> str:
+    budget = {name: str(getattr(spec.budget, name)) for name in spec.budget.__dataclass_fields__}
+    parts = ["moments", session.analyst or "", account, spec.features, spec.target, spec.radius, budget]
+    return hashlib.sha256(json.dumps([*parts, schema.digest, schema.version], sort_keys=True).encode()).hexdigest()
+
+
+def _measured(session: Session, chosen: MomentsPlan, permit: Permit) -> Stored:
+    count, sums, second = measure_moments(chosen, session.table(chosen.spec.table), permit)
+    payload = json.dumps({"format": 1, "count": count.tolist(), "sums": sums.tolist(), "second": second.tolist()})
+    return session.ledger.settle(permit, permit.event, payload.encode())
+
+
+def model_of(chosen: MomentsPlan, payload: bytes) -> LinearModel:
+    """The model that stored moments determine: free post-processing.
+
+    Raises:
+        LedgerError: The payload holds no moments of this plan.
+    """
+    try:
+        plain = json.loads(payload)
+        moments = Moments(float(plain["count"][0]), np.array(plain["sums"], float), np.array(plain["second"], float))
+    except (ValueError, KeyError, TypeError) as broken:
+        raise LedgerError("Stored moments cannot be read.", fix="siloquent ledger verify") from broken
+    last = float(chosen.parameters[2])
+    deviation = math.sqrt(last / 2) if chosen.noise == "gaussian" else last * math.sqrt(2)
+    weights, intercept = linear_model(moments, deviation=deviation)
+    # From whole steps of the ball to the attributes' own units: z = (QUANTA / radius) (2 (x - lo) / range - 1).
+    lo, grid, steps = (np.array(part, dtype=float) for part in (chosen.lo, chosen.grid, chosen.steps))
+    span = np.maximum(steps - 1, 1) * grid
+    slope, unit = 2 / span, QUANTA / chosen.radius
+    shift = -(2 * lo / span + 1)
+    own = weights * slope[:-1] / slope[-1]
+    constant = (intercept / unit + weights @ shift[:-1] - shift[-1]) / slope[-1]
+    return LinearModel(
+        features=chosen.spec.features,
+        target=chosen.spec.target,
+        weights=own,
+        intercept=float(constant),
+        count=int(moments.count),
+        low=float(lo[-1]),
+        high=float(lo[-1] + span[-1]),
+    )
+
+
+def price_of(chosen: MomentsPlan, schema: TableSchema) -> Fraction:
+    """The price in the account's epsilon or rho."""
+    return accountant(schema.budget.accountant).price(chosen.event).amount

@@ -1,0 +1,109 @@
+"""Linear models from one release of moments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from siloquent.errors import KeyReused, RequestError, SchemaError
+from siloquent.maths.moments import QUANTA, Moments, in_ball, linear_model, moment_sensitivity, moments_of
+from siloquent.sketch import Budget, MomentsSpec, regress
+from unit.sketch.tables import PURE, session
+
+
+def lines(count: int = 20_000) -> pa.Table:
+    """y = 20 + 5 x, and noise."""
+    random = np.random.default_rng(3)
+    x = random.uniform(0, 10, count).round(2)
+    y = np.clip(20 + 5 * x + random.normal(0, 3, count), 0, 100).round().astype(int)
+    empty = np.zeros(count, dtype=int)
+    return pa.table(
+        {"person": [f"p{i}" for i in range(count)], "x": x, "y": y, "kind": ["a"] * count, "wet": empty == 0}
+        | {"item": empty, "line": [""] * count}
+    )
+
+
+def wanted(**changed: object) -> MomentsSpec:
+    given = {"table": "points", "features": ("x",), "target": "y", "budget": Budget(epsilon="2")}
+    return MomentsSpec(**{**given, **changed})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("account", ["zcdp", "pure"])
+def test_the_line_is_found_in_its_own_units(tmp_path: Path, account: str) -> None:
+    opened = session(tmp_path, lines(), **({"budget": PURE} if account == "pure" else {}))
+    model = regress(opened, wanted(), key="line")
+    assert model.weights[0] == pytest.approx(5, abs=0.3)
+    assert model.intercept == pytest.approx(20, abs=2)
+    assert model.predict([[4.0], [99.0]]) == pytest.approx([40, 100], abs=2)
+    spent = opened.account("points").spent
+    assert regress(opened, wanted(), key="line").intercept == model.intercept
+    assert opened.account("points").spent == spent
+    with pytest.raises(KeyReused):
+        regress(opened, wanted(features=("wet",)), key="line")
+
+
+def test_moments_add_up_and_multiply() -> None:
+    random = np.random.default_rng(0)
+    a, b = random.integers(-9, 9, (7, 2)), random.integers(-9, 9, (5, 3))
+
+    def of(records: np.ndarray) -> Moments:
+        count, sums, second = moments_of(records)
+        return Moments(count, sums.astype(float), second.astype(float))
+
+    pairs = np.array([[*x, *y] for x in a for y in b])
+    product = of(a) * of(b)
+    assert (product.count, product.sums.tolist()) == (35, pairs.sum(axis=0).tolist())
+    assert np.array_equal(product.second, pairs.T @ pairs)
+    both = of(a) + of(a[:3])
+    assert np.array_equal(both.second, a.T @ a + a[:3].T @ a[:3])
+
+
+@pytest.mark.parametrize("radius", [0.3, 1.0, 3.0])
+def test_no_record_leaves_the_ball(radius: float) -> None:
+    scaled = np.random.default_rng(1).uniform(-1, 1, (5_000, 6))
+    lengths = (in_ball(scaled, radius).astype(np.int64) ** 2).sum(axis=1)
+    assert lengths.max() <= QUANTA**2
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize("records", [1, 3])
+def test_no_pair_of_neighbours_is_further_apart_than_the_sensitivity(records: int, replaced: bool) -> None:
+    random = np.random.default_rng(records)
+    bound = moment_sensitivity(3, records=records, replaced=replaced)
+    upper = np.triu_indices(3)
+    nearest = 0.0
+    for _ in range(400):
+        scaled = random.normal(0, 1, (2, records, 3))
+        scaled[1] = -scaled[0] if random.random() < 0.3 else scaled[1]
+        if random.random() < 0.5:
+            scaled[:] = scaled[:, :1]
+        one, other = (in_ball(part, 1e-3) for part in scaled)
+        n1, s1, q1 = moments_of(one)
+        n2, s2, q2 = moments_of(other) if replaced else (0, 0 * s1, 0 * q1)
+        assert abs(n1 - n2) <= bound.l1[0]
+        assert np.abs(s1 - s2).sum() <= bound.l1[1]
+        assert np.abs((q1 - q2)[upper]).sum() <= bound.l1[2]
+        assert ((s1 - s2) ** 2).sum() <= bound.l2_squared[1]
+        assert ((q1 - q2) ** 2).sum() <= bound.l2_squared[2]
+        nearest = max(nearest, float(((s1 - s2) ** 2).sum()) / bound.l2_squared[1])
+    assert nearest > 0.8  # the bound is reached, so it is no looser than it must be
+
+
+def test_noise_alone_gives_small_weights() -> None:
+    random = np.random.default_rng(2)
+    noise = random.normal(0, 1_000, (5, 5))
+    weights, _ = linear_model(Moments(10, np.zeros(5), noise + noise.T), deviation=1_000)
+    assert np.abs(weights).max() < 2
+
+
+def test_what_is_no_regression_is_refused(tmp_path: Path) -> None:
+    opened = session(tmp_path)
+    with pytest.raises(SchemaError, match="'kind' is category"):
+        regress(opened, wanted(features=("kind",)))
+    for wrong in ({"features": ()}, {"target": "x"}, {"radius": 0.0}, {"radius": float("nan")}):
+        with pytest.raises(RequestError):
+            wanted(**wrong)
+    assert opened.account("points").spent.amount == 0
