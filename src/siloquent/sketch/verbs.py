@@ -53,9 +53,9 @@ class SketchVerbs:
         """Add up sketches that were made with one hash plan."""
         return merge(sketches)
 
-    def save(self, sketch: Sketch) -> Path:
-        """Write the sketch as a release folder in the workspace; the same sketch is written once."""
-        return save_sketch(sketch, self.session.workspace.releases / sketch_id(sketch))
+    def save(self, sketch: Sketch, folder: Path | None = None) -> Path:
+        """Write the sketch as a release folder (default: in the workspace); the same sketch is written once."""
+        return save_sketch(sketch, folder or self.session.workspace.releases / sketch_id(sketch))
 
     def load(self, folder: Path | str) -> Sketch:
         """The sketch in a release's folder."""

@@ -1,0 +1,249 @@
+"""Sketches: the price first, one pass over the rows, then questions without end, for nothing."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from siloquent.cli.commands import Options, command
+from siloquent.cli.sketch_files import points_of, sketch_at, spec_of, write_text
+from siloquent.errors import RequestError, SiloquentError
+
+if TYPE_CHECKING:
+    from siloquent.sketch import SketchPlan, SketchSpec
+
+CHARGED = "the price is charged; building again with the same --key costs no more"
+Table = Annotated[
+    str | None,
+    typer.Argument(metavar="[TABLE]", help="A declared table, or a .toml file that describes the sketch."),
+]
+Features = Annotated[str | None, typer.Option("--features", metavar="A,B", help="The attributes, with commas.")]
+KernelName = Annotated[
+    str,
+    typer.Option("--kernel", help="p2 (Euclidean), p1, laplacian, angular, hamming or jaccard (sets)."),
+]
+Bandwidth = Annotated[
+    float, typer.Option("--bandwidth", help="How near is near: in units after --scale; bits for angular and hamming.")
+]
+Epsilon = Annotated[str | None, typer.Option("--epsilon", help="What it may cost, in epsilon.")]
+Rho = Annotated[str | None, typer.Option("--rho", help="What it may cost, in rho (zCDP accounts).")]
+Error = Annotated[str | None, typer.Option("--error", metavar="PERCENT", help="Instead: the error at --at-density.")]
+AtDensity = Annotated[float, typer.Option("--at-density", help="Where --error holds: a share of all records.")]
+Scale = Annotated[str, typer.Option("--scale", help="raw, or range: every feature to 0..1 by its bounds.")]
+LabelOption = Annotated[str | None, typer.Option("--label", help="A category: one stack of counters a class.")]
+Group = Annotated[str | None, typer.Option("--group", help="The unit's column: all rows of one user are one set.")]
+Rows = Annotated[int | None, typer.Option("--rows", help="Rows of counters (default: as the price allows).")]
+PlanFile = Annotated[Path | None, typer.Option("--plan", metavar="FILE", help="Use this hash plan, as other silos do.")]
+One = Annotated[str, typer.Argument(metavar="SKETCH", help="A release's id, or its folder.")]
+Out = Annotated[Path | None, typer.Option("-o", "--output", metavar="PATH", help="Where it goes.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    group = typer.Typer(help="Release a table once as a sketch, then ask it without end.")
+    command(group, "plan", plan)
+    command(group, "build", build)
+    command(group, "ask", ask)
+    command(group, "merge", merge)
+    command(group, "show", show)
+    app.add_typer(group, name="sketch", rich_help_panel="Sketch")
+
+
+def plan(
+    options: Options,
+    table: Table = None,
+    features: Features = None,
+    kernel: KernelName = "p2",
+    bandwidth: Bandwidth = 0.1,
+    epsilon: Epsilon = None,
+    rho: Rho = None,
+    error: Error = None,
+    at_density: AtDensity = 0.02,
+    scale: Scale = "range",
+    label: LabelOption = None,
+    group: Group = None,
+    rows: Rows = None,
+    plan_file: PlanFile = None,
+    output: Out = None,
+) -> None:
+    """Say what a sketch would cost and how exact it would be. Touches no data; -o keeps the hash plan for silos."""
+    from siloquent.cli.sketch_words import plan_document, show_plan
+
+    given = locals()
+    with options.session() as session:
+        spec = spec_of(given)
+        planned = session.sketch.explain(spec)
+        left = session.left(spec.table)
+        if output is not None:
+            write_text(output, planned.hash_plan.to_json())
+    if options.as_json:
+        options.screen.document(plan_document(planned, left))
+    else:
+        show_plan(options.screen, planned, left)
+        if output is not None:
+            options.screen.note(f"The hash plan is in {output}: every silo builds with --plan {output}.")
+
+
+def build(
+    options: Options,
+    table: Table = None,
+    features: Features = None,
+    kernel: KernelName = "p2",
+    bandwidth: Bandwidth = 0.1,
+    epsilon: Epsilon = None,
+    rho: Rho = None,
+    error: Error = None,
+    at_density: AtDensity = 0.02,
+    scale: Scale = "range",
+    label: LabelOption = None,
+    group: Group = None,
+    rows: Rows = None,
+    plan_file: PlanFile = None,
+    output: Out = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="A name for this sketch: building it again with it is free.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Pay the price without being asked.")] = False,
+    max_cost: Annotated[
+        str | None, typer.Option("--max-cost", metavar="X", help="Pay up to X in the account's epsilon or rho.")
+    ] = None,
+    dry: Annotated[bool, typer.Option("--explain", help="Only say what it would cost.")] = False,
+) -> int | None:
+    """Build a sketch in one pass over the rows; the price is shown first. Everything asked of it later is free."""
+    from siloquent.cli.sketch_words import plan_document, show_plan, show_sketch, sketch_document
+
+    given = locals()
+    with options.session() as session:
+        spec = spec_of(given)
+        planned, left = session.sketch.explain(spec), session.left(spec.table)
+        if dry:
+            if options.as_json:
+                options.screen.document(plan_document(planned, left))
+            else:
+                show_plan(options.screen, planned, left)
+            return None
+        if not _agreed(options, planned, spec, yes=yes, max_cost=max_cost):
+            options.screen.note("Nothing was built, nothing was spent.")
+            return 2
+        key = f"cli-{uuid.uuid4().hex[:12]}" if key is None else key
+        before = session.ledger.head().seq
+        try:
+            made = session.sketch.build(spec, key=key, max_cost=max_cost)
+            folder = session.sketch.save(made, output)
+        except SiloquentError as failed:
+            if any(entry.kind == "reserve" for entry in session.ledger.entries(after=before)):
+                failed.spent = CHARGED
+                failed.add_note(f"Again, without paying twice: the same command with --key {key}")
+            raise
+    if options.as_json:
+        options.screen.document({**sketch_document(made, folder), "key": key})
+    else:
+        show_sketch(options.screen, made, folder)
+        options.screen.note(f"\nNext: siloquent sketch ask {folder} --modes 3")
+    return None
+
+
+def _agreed(options: Options, planned: SketchPlan, spec: SketchSpec, *, yes: bool, max_cost: str | None) -> bool:
+    """Whether the price may be paid: said beforehand, or now by somebody at the terminal.
+
+    Raises:
+        RequestError: nobody said so, and nobody is there to ask.
+    """
+    from siloquent.cli.sketch_words import price_words
+
+    if yes or max_cost is not None:
+        return True
+    price = price_words(planned)
+    if not options.screen.can_ask:
+        raise RequestError(f"This costs {price}, and nobody is here to agree to it.", fix="the same command with --yes")
+    options.screen.warn(f"A sketch of {spec.table} costs {price}. What is asked of it later costs nothing.")
+    return options.screen.confirm("Build it?")
+
+
+def ask(
+    options: Options,
+    sketch: One,
+    density: Annotated[
+        Path | None, typer.Option("--density", metavar="POINTS", help="How many records are near each point (CSV).")
+    ] = None,
+    classify: Annotated[
+        Path | None, typer.Option("--classify", metavar="POINTS", help="The likeliest class of each point (CSV).")
+    ] = None,
+    anomaly: Annotated[
+        Path | None, typer.Option("--anomaly", metavar="POINTS", help="Which points are unusual (CSV).")
+    ] = None,
+    share: Annotated[float, typer.Option("--share", help="Unusual: as the least dense share of records.")] = 0.01,
+    priors: Annotated[
+        str | None, typer.Option("--priors", metavar="P,P", help="How frequent the classes are, if that is known.")
+    ] = None,
+    modes: Annotated[int | None, typer.Option("--modes", metavar="N", help="The N highest peaks.")] = None,
+    sample: Annotated[int | None, typer.Option("--sample", metavar="N", help="N points from the density.")] = None,
+    picture: Annotated[
+        str | None, typer.Option("--map", metavar="A[,B]", help="A picture over one or two features.")
+    ] = None,
+    normalise: Annotated[bool, typer.Option("--normalise", help="Densities as shares of all records.")] = False,
+    seed: Annotated[int, typer.Option("--seed", help="For --modes, --sample: equal seeds, equal points.")] = 0,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="The picture as SVG, the rows as CSV.")
+    ] = None,
+) -> None:
+    """Ask a sketch: free, however often. Each value comes with its standard error and a 95 % interval."""
+    from siloquent import sketch as task
+    from siloquent.cli.sketch_picture import show_map
+    from siloquent.cli.sketch_words import rows_of_answer, show_rows
+
+    chosen = [word for word in (density, classify, anomaly, modes, sample, picture) if word is not None]
+    if len(chosen) != 1:
+        raise RequestError(
+            "Ask one thing: --density, --classify, --anomaly, --modes, --sample or --map.",
+            fix=f"siloquent sketch ask {sketch} --modes 3",
+        )
+    made = sketch_at(options, sketch)
+    if picture is not None:
+        show_map(options.screen, made, picture.split(","), output)
+        return
+    if density is not None:
+        question: task.Density | task.Classify | task.Anomaly | task.Modes | task.Sample
+        question = task.Density(points_of(made, density), normalise=normalise)
+    elif classify is not None:
+        given = tuple(float(text) for text in priors.split(",")) if priors else ()
+        question = task.Classify(points_of(made, classify), rule="prior" if priors else "likelihood", priors=given)
+    elif anomaly is not None:
+        question = task.Anomaly(points_of(made, anomaly), share=share, seed=seed)
+    elif modes is not None:
+        question = task.Modes(modes, seed=seed)
+    else:
+        question = task.Sample(int(sample or 0), seed=seed)
+    columns, rows = rows_of_answer(made, question, task.ask(made, question))
+    show_rows(options.screen, made, columns, rows, output)
+
+
+def merge(
+    options: Options,
+    sketches: Annotated[list[str], typer.Argument(metavar="SKETCH ..", help="Releases or folders, each once.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder of the sum.")],
+) -> None:
+    """Add up sketches of several silos that were built with one hash plan: free."""
+    from siloquent import sketch as task
+    from siloquent.cli.sketch_words import show_sketch, sketch_document
+
+    made = task.merge([sketch_at(options, name) for name in sketches])
+    folder = task.save_sketch(made, output)
+    if options.as_json:
+        options.screen.document({**sketch_document(made, folder), "key": ""})
+    else:
+        show_sketch(options.screen, made, folder)
+
+
+def show(options: Options, sketch: One) -> None:
+    """Show a sketch: what was promised, how many records it holds, how exact its answers are."""
+    from siloquent.cli.sketch_words import show_sketch, sketch_document
+
+    made = sketch_at(options, sketch)
+    if options.as_json:
+        options.screen.document({**sketch_document(made, Path(sketch)), "key": ""})
+    else:
+        show_sketch(options.screen, made, None)

@@ -1,0 +1,149 @@
+"""From options and files to specs, points and sketches; every refusal names the option or column to change."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.errors import RequestError, UnknownName
+
+if TYPE_CHECKING:
+    from siloquent.cli.commands import Options
+    from siloquent.sketch import Sketch, SketchSpec
+
+MOST_BYTES = 64 * 2**20
+MOST_TOML = 2**16
+
+
+def spec_of(given: Mapping[str, Any]) -> SketchSpec:
+    """The sketch that a command line describes: a TOML file, or a table and options.
+
+    Raises:
+        RequestError: Something is missing, or is no number; the fix names the option.
+    """
+    from siloquent.sketch import spec_from_plain
+
+    table = given["table"]
+    if table is None:
+        raise RequestError("A sketch needs a table.", fix="siloquent sketch plan TABLE --features A,B --epsilon 1")
+    if table.endswith(".toml"):
+        return spec_from_plain(_toml(Path(table)))
+    if not given["features"]:
+        raise RequestError("A sketch needs features.", fix=f"siloquent sketch plan {table} --features A,B --epsilon 1")
+    plain: dict[str, Any] = {
+        "table": table,
+        "features": [name.strip() for name in given["features"].split(",")],
+        "kernel": _kernel(given["kernel"], given["bandwidth"]),
+        "scale": given["scale"],
+        "label": given["label"],
+        "group": given["group"],
+        "plan_file": given["plan_file"],
+    }
+    if given["rows"] is not None:
+        plain["rows"] = given["rows"]
+    plain |= _promise(given)
+    try:
+        return spec_from_plain({name: value for name, value in plain.items() if value is not None})
+    except RequestError as refused:
+        refused.fix = _as_option(refused.fix)
+        raise
+
+
+def _as_option(fix: str) -> str:
+    """A fix in Python's words as what to type."""
+    return "--epsilon 1" if "Budget(" in fix else f"--{fix.replace('=', ' ')}" if fix.startswith("rows=") else fix
+
+
+def _promise(given: Mapping[str, Any]) -> dict[str, Any]:
+    if given["error"] is not None:
+        try:
+            relative = float(given["error"]) / 100
+        except ValueError:
+            raise RequestError(f"--error is a percentage, not {given['error']!r}.", fix="--error 5") from None
+        return {"accuracy": {"relative": relative, "at_density": given["at_density"], "planning": "typical"}}
+    if given["epsilon"] is None and given["rho"] is None:
+        raise RequestError("A sketch needs a price or an error.", fix="--epsilon 1, or --error 5")
+    return {"budget": {name: given[name] for name in ("epsilon", "rho") if given[name] is not None}}
+
+
+def _kernel(name: str, bandwidth: float) -> dict[str, Any]:
+    made: dict[str, dict[str, Any]] = {
+        "p2": {"kind": "p-stable", "order": 2, "bandwidth": bandwidth},
+        "p1": {"kind": "p-stable", "order": 1, "bandwidth": bandwidth},
+        "laplacian": {"kind": "laplacian", "sigma": bandwidth},
+        "angular": {"kind": "angular", "bits": int(max(bandwidth, 1))},
+        "hamming": {"kind": "hamming", "bits": int(max(bandwidth, 1))},
+        "jaccard": {"kind": "jaccard"},
+    }
+    if name not in made:
+        raise UnknownName("kernel", name, made, fix="--kernel p2")
+    return made[name]
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > MOST_TOML:
+            raise RequestError(f"{path} is too large for the description of a sketch.")
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        raise RequestError(f"{path} cannot be read.", fix="name a file that is there") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as wrong:
+        raise RequestError(f"{path} is no TOML: {wrong}.") from None
+
+
+def sketch_at(options: Options, name: str) -> Sketch:
+    """The sketch of a release's id in the workspace, or in a folder."""
+    from siloquent.releases import release_folder
+    from siloquent.schema.workspace import find_workspace, read_workspace
+    from siloquent.sketch import load_sketch
+
+    folder = Path(name)
+    if "/" in name or os.sep in name or folder.is_dir():
+        return load_sketch(folder)
+    workspace = read_workspace(options.workspace or find_workspace(Path.cwd()))
+    return load_sketch(release_folder(workspace.releases, name))
+
+
+def points_of(sketch: Sketch, path: Path) -> Any:
+    """The points in a CSV or Parquet file: one column for each feature, others are left alone.
+
+    Raises:
+        RequestError: It cannot be read or is too large. UnknownName: A feature has no column.
+    """
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise RequestError(f"{path} is larger than 64 MiB.", fix="ask in parts")
+        table = pyarrow.parquet.read_table(path) if path.suffix == ".parquet" else pyarrow.csv.read_csv(path)
+    except (OSError, pa.ArrowInvalid):
+        raise RequestError(f"{path} cannot be read as points.", fix="a CSV file with a line of names") from None
+    names = [feature.name for feature in sketch.plan.features]
+    for name in names:
+        if name not in table.column_names:
+            raise UnknownName(f"column in {path}", name, table.column_names, fix=f"a column named {name}")
+    columns = [table[name].to_pylist() for name in names]
+    if sketch.plan.sets == "words":
+        return columns[0]
+    if sketch.plan.sets == "group":
+        return [str(texts).split() for texts in columns[0]]
+    return list(zip(*columns, strict=True))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a new file.
+
+    Raises:
+        RequestError: Something is there already, or the disk refuses.
+    """
+    if path.exists():
+        raise RequestError(f"{path} is there already.", fix="name another file, or remove it")
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as failed:
+        raise RequestError(f"{path} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None

@@ -1,0 +1,234 @@
+"""Plans, sketches and their answers for people, and as documents for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.cli.plain import clean, label
+from siloquent.cli.problems import clean_lines
+from siloquent.cli.screen import LEFT, RIGHT, Screen
+from siloquent.cli.sketch_files import write_text
+
+if TYPE_CHECKING:
+    from siloquent.privacy import Cost
+    from siloquent.sketch import Sketch, SketchPlan
+
+MOST_SHOWN = 100
+DENSITIES = (0.001, 0.01, 0.1)
+
+
+def price_words(planned: SketchPlan) -> str:
+    """The price, and its meaning in epsilon where the account counts in rho."""
+    from siloquent.cli.amounts import four_digits
+    from siloquent.privacy import accountant, digits, epsilon_of_zcdp
+
+    budget = planned.schema.budget
+    words = f"{accountant(budget.accountant).symbol} {four_digits(planned.price, 'up')}"
+    if budget.accountant == "zcdp":
+        delta = budget.delta - budget.delta_events
+        words += f" (epsilon {digits(epsilon_of_zcdp(float(planned.price), float(delta)))} on its own)"
+    return words
+
+
+def plan_document(planned: SketchPlan, left: Cost) -> dict[str, Any]:
+    """A plan as a document of kind ``siloquent/sketch-plan/1``."""
+    from siloquent.privacy import accountant, digits
+
+    book = accountant(planned.schema.budget.accountant)
+    classes, rows, width = planned.hash_plan.shape
+    errors = {str(d): planned.typical_error(d) for d in DENSITIES}
+    return {
+        "schema": "siloquent/sketch-plan/1",
+        "table": planned.schema.name,
+        "plan": planned.hash_plan.digest,
+        "classes": classes,
+        "rows": rows,
+        "width": width,
+        "hits": planned.hits,
+        "noise": planned.noise,
+        "parameter": str(planned.parameter),
+        "noise_deviation": planned.noise_deviation,
+        "typical_relative_error": {key: value for key, value in errors.items() if value is not None},
+        "symbol": book.symbol,
+        "price": digits(planned.price, 6),
+        "left_before": digits(Fraction(left.amount, book.scale), 6, up=False) if left.amount else "0",
+        "bytes": 8 * planned.counters,
+        "seconds": planned.seconds,
+        "data_touched": False,
+        "notes": list(planned.notes),
+    }
+
+
+def show_plan(screen: Screen, planned: SketchPlan, left: Cost) -> None:
+    """The price first, then size, noise and typical errors."""
+    from siloquent.cli.amounts import four_digits
+    from siloquent.privacy import accountant
+
+    book = accountant(planned.schema.budget.accountant)
+    classes, rows, width = planned.hash_plan.shape
+    stacks = f"{classes} classes x " if classes > 1 else ""
+    kind = "every record counts in all rows" if planned.hits is None else f"a record counts in {planned.hits} of them"
+    screen.facts(
+        [
+            ("price", f"{price_words(planned)}; asking is free afterwards"),
+            ("left", f"{book.symbol} {four_digits(Fraction(left.amount, book.scale), 'down')}"),
+            ("counters", f"{stacks}{rows:,} rows x {width:,}, {8 * planned.counters / 2**20:,.1f} MiB; {kind}"),
+            ("noise", f"{planned.noise}, +-{_three(planned.noise_deviation)} records on each kernel sum"),
+            ("data", "not touched; nothing was spent"),
+            *[("note", clean_lines(note)) for note in planned.notes],
+        ]
+    )
+    errors = [(d, planned.typical_error(d)) for d in DENSITIES]
+    if errors[0][1] is not None:
+        screen.table(
+            [("near a point lie", RIGHT), ("typical error", RIGHT)],
+            [(f"{d:.1%} of the records", f"{100 * e:.2g} %") for d, e in errors if e is not None],
+        )
+
+
+def sketch_document(sketch: Sketch, folder: Path | None) -> dict[str, Any]:
+    """A sketch as a document of kind ``siloquent/sketch/1``; its counters are in its file."""
+    from siloquent.maths.lsh import kernel_to_plain
+    from siloquent.sketch.release import sketch_id
+
+    classes, rows, width = sketch.plan.shape
+    return {
+        "schema": "siloquent/sketch/1",
+        "id": sketch_id(sketch),
+        "folder": str(folder or ""),
+        "table": sketch.table,
+        "features": [feature.name for feature in sketch.plan.features],
+        "kernel": kernel_to_plain(sketch.plan.kernel),
+        "label": sketch.plan.label,
+        "labels": list(sketch.plan.labels),
+        "plan": sketch.plan.digest,
+        "classes": classes,
+        "rows": rows,
+        "width": width,
+        "hits": sketch.hits,
+        "noise": sketch.noise,
+        "records": None if sketch.sizes is None else sketch.sizes.tolist(),
+        "guarantee": sketch.sentence(),
+        "receipts": [{"ledger": part.ledger, "seq": part.seq, "hash": part.hash} for part in sketch.parts],
+        "notes": list(sketch.notes),
+    }
+
+
+def show_sketch(screen: Screen, sketch: Sketch, folder: Path | None) -> None:
+    """What it holds, how exact it is, what was promised."""
+    classes, rows, width = sketch.plan.shape
+    noise = math.sqrt(float(sketch.variance) * rows) / sketch.per_record
+    names = [label(value) for value in sketch.plan.labels] or ["all"]
+    sizes = ["not released"] * classes if sketch.sizes is None else [f"{size:,}" for size in sketch.sizes]
+    screen.table(
+        [("class" if classes > 1 else "records", LEFT), ("about", RIGHT)], list(zip(names, sizes, strict=True))
+    )
+    parts = ", ".join(f"entry {part.seq} ({part.hash[:12]}) of ledger {part.ledger[:12]}" for part in sketch.parts)
+    screen.facts(
+        [
+            ("features", clean(", ".join(feature.name for feature in sketch.plan.features))),
+            ("kernel", clean(repr(sketch.plan.kernel))),
+            ("counters", f"{classes * rows * width:,}, noise +-{_three(noise)} records on each kernel sum"),
+            ("hash plan", sketch.plan.digest[:16]),
+            ("privacy", clean_lines(sketch.sentence())),
+            ("receipt", parts),
+            *([("folder", str(folder))] if folder is not None else []),
+            *[("note", clean(note)) for note in sketch.notes],
+        ]
+    )
+
+
+def rows_of_answer(sketch: Sketch, question: Any, answer: Any) -> tuple[list[str], list[list[Any]]]:
+    """An answer's columns and rows, in the order of the points."""
+    from siloquent import sketch as task
+    from siloquent.sketch.spec import Drawn, Estimate, Flags, Peaks, Verdicts
+
+    names = [feature.name for feature in sketch.plan.features]
+    numbers = ["value", "error", "low", "high"]
+    if isinstance(answer, Estimate):
+        return [*names, *numbers, "outside"], [
+            [*_point(question.points[i]), *_numbers(answer, i), bool(answer.outside[i])]
+            for i in range(len(answer.values))
+        ]
+    if isinstance(answer, Verdicts):
+        return [*names, "class", "decided"], [
+            [*_point(question.points[i]), answer.labels[i], bool(answer.decided[i])] for i in range(len(answer.labels))
+        ]
+    if isinstance(answer, Flags):
+        found = answer.density
+        return [*names, "unusual", *numbers], [
+            [*_point(question.points[i]), bool(answer.flagged[i]), *_numbers(found, i)]
+            for i in range(len(answer.flagged))
+        ]
+    if isinstance(answer, Peaks):
+        rows = [[*point.tolist(), *_numbers(answer.heights, i)] for i, point in enumerate(answer.points)]
+        return [*names, *numbers], rows
+    assert isinstance(answer, Drawn)
+    assert isinstance(question, task.Sample)
+    return names, [point.tolist() for point in answer.points]
+
+
+def _point(point: Any) -> list[Any]:
+    if isinstance(point, str):
+        return [point]
+    values = list(point)
+    return values if all(isinstance(value, int | float | bool) for value in values) else [" ".join(map(str, values))]
+
+
+def _numbers(found: Any, i: int) -> list[float]:
+    return [float(array[i]) for array in (found.values, found.errors, found.low, found.high)]
+
+
+def show_rows(screen: Screen, sketch: Sketch, columns: list[str], rows: list[list[Any]], output: Path | None) -> None:
+    """The rows as a document, as a CSV file, or as a table with the digits that their errors allow."""
+    if output is not None:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerows([columns, *rows])
+        write_text(output, text.getvalue())
+    if screen.as_json:
+        screen.document(
+            {
+                "schema": "siloquent/sketch-answer/1",
+                "columns": columns,
+                "rows": rows,
+                "free": True,
+                "guarantee": sketch.sentence(),
+            }
+        )
+        return
+    shown = rows[:MOST_SHOWN]
+    sides = [RIGHT if all(isinstance(row[i], float | int) for row in shown) else LEFT for i in range(len(columns))]
+    screen.table(list(zip(columns, sides, strict=True)), [[_cell(value) for value in row] for row in shown])
+    if len(rows) > MOST_SHOWN:
+        screen.note(f"{len(rows) - MOST_SHOWN:,} more rows: -o FILE.csv")
+    screen.note("Free: it is computed from what was released.")
+
+
+def _cell(value: Any) -> str:
+    return _three(value) if isinstance(value, float) else label(value)
+
+
+def _three(value: float) -> str:
+    """Three digits, as plain decimal text."""
+    if value == 0 or not math.isfinite(value):
+        return str(value)
+    places = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{min(places, 12)}f}"
+
+
+__all__: Sequence[str] = (
+    "plan_document",
+    "price_words",
+    "rows_of_answer",
+    "show_plan",
+    "show_rows",
+    "show_sketch",
+    "sketch_document",
+)
