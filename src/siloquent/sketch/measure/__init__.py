@@ -89,6 +89,19 @@ def exact_counters(plan: SketchPlan, table: PrivateTable, permit: Permit) -> Int
     return table.fold(kernel, add_in_place, columns, permit, encoded=hashed.sets != "words")
 
 
+def count_places(plan: SketchPlan, places: Integers, classes: Integers | None) -> tuple[Integers, Integers]:
+    """Exact counters and numbers of records of an array of places, shape (records, features), all of them inside.
+
+    Privacy:
+        None: exact. One record moves both by at most ``plan.sensitivity``.
+    """
+    hashes = plan.hash_plan.hashes
+    assert isinstance(hashes, Hashes)
+    labels = np.zeros(len(places), dtype=np.int64) if classes is None else classes
+    counters = count_dense(hashes, places, labels, class_count=plan.hash_plan.classes)
+    return counters, _sizes(plan, counters)
+
+
 def add_in_place(total: Integers, more: Integers) -> Integers:
     """``total`` plus ``more``, in the memory of the first: counters are large, and nobody else holds them."""
     if not total.flags.writeable:

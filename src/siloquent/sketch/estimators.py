@@ -1,0 +1,299 @@
+"""Sketches as scikit-learn estimators: ``fit`` releases a sketch of an array, everything after it is free.
+
+Rows of X are the protected units (one added or removed). Bounds are public parameters, never read off X: what lies
+outside is clamped. ``random_state`` seeds the public hash functions alone; noise is never seeded, so two fits differ.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import MissingExtra
+from siloquent.maths.lsh import PStable
+from siloquent.privacy import accountant, exact
+from siloquent.schema import Attribute, Budget, Domain, TableSchema
+from siloquent.sketch import spec as questions
+from siloquent.sketch.estimate import anomaly, classify, density, sample
+from siloquent.sketch.plan import SketchPlan, plan, variance_of
+from siloquent.sketch.sketch import Sketch
+
+try:
+    from sklearn.base import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
+        BaseEstimator,
+        ClassifierMixin,
+        DensityMixin,
+        OutlierMixin,
+    )
+    from sklearn.utils import check_random_state  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    from sklearn.utils.multiclass import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
+        check_classification_targets,
+    )
+    from sklearn.utils.validation import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
+        check_is_fitted,
+        validate_data,
+    )
+except ImportError:
+    raise MissingExtra("sklearn", "A scikit-learn estimator") from None
+
+Floats = NDArray[np.float64]
+STEPS = 4_096
+"""Places of each feature between its bounds."""
+
+
+class _SketchEstimator(BaseEstimator):  # type: ignore[misc]
+    """What the three share: public bounds, a plan, one noisy count."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | str = 1.0,
+        delta: float | str = "1e-6",
+        bounds: tuple[float, float] | list[tuple[float, float]] = (0.0, 1.0),
+        bandwidth: float = 0.25,
+        rows: int = 1024,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.bandwidth = bandwidth
+        self.rows = rows
+        self.random_state = random_state
+
+    def _fit_sketch(self, X: Floats, classes: NDArray[Any] | None, labels: tuple[str, ...]) -> None:
+        """Release the counters of X.
+
+        Privacy:
+            (epsilon, delta)-DP for one row of X added or removed, by rho-zCDP; the set of labels counts as public.
+        """
+        from siloquent.sketch.measure import count_places, noisy
+
+        self.plan_ = self._plan(X.shape[1], labels)
+        places = _places(self.plan_, X)
+        counters, sizes = count_places(self.plan_, places, classes)
+        assert self.plan_.size_parameter is not None
+        self.sketch_ = Sketch(
+            plan=self.plan_.hash_plan,
+            counters=noisy(self.plan_, counters, self.plan_.parameter),
+            sizes=noisy(self.plan_, sizes, self.plan_.size_parameter),
+            noise=self.plan_.noise,
+            parameter=self.plan_.parameter,
+            variance=variance_of(self.plan_.noise, self.plan_.parameter),
+            size_variance=self.plan_.size_parameter,
+            hits=self.plan_.hits,
+            event=self.plan_.event,
+        )
+        self.rho_ = float(accountant("zcdp").price(self.plan_.event).amount)
+
+    def _plan(self, d: int, labels: tuple[str, ...]) -> SketchPlan:
+        bounds = np.asarray(self.bounds, dtype=float)
+        bounds = np.tile(bounds, (d, 1)) if bounds.ndim == 1 else bounds
+        if bounds.shape != (d, 2) or not (np.isfinite(bounds).all() and (bounds[:, 0] < bounds[:, 1]).all()):
+            raise ValueError(f"bounds are (lo, hi), or one such pair for each of {d} features, lo < hi")
+        attributes = [_attribute(f"x{i}", lo, hi) for i, (lo, hi) in enumerate(bounds.tolist())]
+        if labels:
+            attributes.append(Attribute("label", "category", values=labels))
+        epsilon, delta = exact(str(self.epsilon)), exact(str(self.delta))
+        schema = TableSchema("X", Domain(tuple(attributes)), Budget("zcdp", epsilon=epsilon, delta=delta))
+        spec = questions.SketchSpec(
+            table="X",
+            features=tuple(f"x{i}" for i in range(d)),
+            kernel=PStable(2, float(self.bandwidth)),
+            budget=questions.Budget(epsilon=str(self.epsilon)),
+            rows=self.rows,
+            scale="range",
+            label="label" if labels else None,
+        )
+        seed = int(check_random_state(self.random_state).randint(0, 2**31 - 1))
+        return plan(spec, schema, seed=seed)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True  # noise is never seeded
+        return tags
+
+
+def _attribute(name: str, lo: float, hi: float) -> Attribute:
+    """A number whose grid is a power of two, so that bounds are multiples of it; bounds move outwards to the grid."""
+    grid = Fraction(2) ** int(np.floor(np.log2((hi - lo) / STEPS)))
+    low, high = (int(np.floor(lo / float(grid))), int(np.ceil(hi / float(grid))))
+    return Attribute(
+        name,
+        "real",
+        lo=_decimal(low * grid),
+        hi=_decimal(high * grid),
+        grid=_decimal(grid),
+        outside="clamp",
+    )
+
+
+def _decimal(value: Fraction) -> Decimal:
+    return Decimal(value.numerator) / Decimal(value.denominator)
+
+
+def _places(planned: SketchPlan, X: Floats) -> NDArray[np.int64]:
+    from siloquent.sketch.estimate.points import places_of
+
+    return places_of(planned.hash_plan, np.asarray(X, dtype=np.float64))[0]
+
+
+class SketchDensity(DensityMixin, _SketchEstimator):  # type: ignore[misc]
+    """A private kernel density: ``score_samples`` gives the log of the share of rows near each point.
+
+    Parameters: ``epsilon``, ``delta``; ``bounds`` (lo, hi) of the features, or one pair each; ``bandwidth`` as a share
+    of the bounds; ``rows`` of counters; ``random_state`` for the public hash functions.
+
+    Privacy:
+        (epsilon, delta)-DP for one row added or removed.
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Release a sketch of X; y is ignored.
+
+        Privacy:
+            (epsilon, delta)-DP for one row of X added or removed.
+        """
+        X = validate_data(self, X, dtype=np.float64)
+        self._fit_sketch(X, None, ())
+        return self
+
+    def score_samples(self, X: Any) -> Floats:
+        """The log of the kernel density at each row of X, not below that of a hundredth of one record."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        found = density(self.sketch_, questions.Density(X, normalise=True)).values
+        return np.asarray(np.log(np.maximum(found, 0.01 / self.sketch_.class_sizes().sum())))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The sum of ``score_samples``."""
+        return float(np.sum(self.score_samples(X)))
+
+    def sample(self, n_samples: int = 1, random_state: int = 0) -> Floats:
+        """Points drawn from the density: free, and repeatable by ``random_state``."""
+        check_is_fitted(self)
+        return sample(self.sketch_, questions.Sample(n_samples, seed=random_state)).points
+
+
+class SketchClassifier(ClassifierMixin, _SketchEstimator):  # type: ignore[misc]
+    """A private maximum-likelihood classifier; ``classes`` are public and must be given, or are read off y.
+
+    Parameters: those of ``SketchDensity``; ``classes``: the labels there can be. None takes them from y, which tells
+    which labels occur: give them where that is private.
+
+    Privacy:
+        (epsilon, delta)-DP for one row of (X, y) added or removed, with the set of labels public.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | str = 1.0,
+        delta: float | str = "1e-6",
+        bounds: tuple[float, float] | list[tuple[float, float]] = (0.0, 1.0),
+        bandwidth: float = 0.25,
+        rows: int = 1024,
+        random_state: int | None = None,
+        classes: list[Any] | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon, delta=delta, bounds=bounds, bandwidth=bandwidth, rows=rows, random_state=random_state
+        )
+        self.classes = classes
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Release a sketch of X with one stack of counters a class.
+
+        Privacy:
+            (epsilon, delta)-DP for one row of (X, y) added or removed, with the set of labels public.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_ = np.unique(y if self.classes is None else np.asarray(self.classes))
+        known = np.isin(y, self.classes_)
+        codes = np.searchsorted(self.classes_, np.asarray(y)[known])
+        self._fit_sketch(X[known], codes, tuple(f"c{i}" for i in range(len(self.classes_))))
+        return self
+
+    def decision_function(self, X: Any) -> Floats:
+        """Log-likelihoods, shape (rows, classes); of two classes, the second's less the first's, shape (rows,)."""
+        scores = np.log(self._likelihoods(X))
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Each class's likelihood as a share of all, shape (rows, classes): classes are taken as equally frequent."""
+        scores = self._likelihoods(X)
+        return np.asarray(scores / scores.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class of each row of X."""
+        best = self._likelihoods(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    def _likelihoods(self, X: Any) -> Floats:
+        """Kernel densities of the classes, none below that of a hundredth of one record."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        if len(self.classes_) == 1:
+            return np.ones((len(X), 1))
+        found = classify(self.sketch_, questions.Classify(X)).scores
+        return np.asarray(np.maximum(found, 0.01 / self.sketch_.class_sizes()))
+
+
+class SketchOutlier(OutlierMixin, _SketchEstimator):  # type: ignore[misc]
+    """A private outlier detector: points less dense than the ``contamination`` share of drawn points are outliers.
+
+    Parameters: those of ``SketchDensity``; ``contamination``: the share of rows that may be outliers.
+
+    Privacy:
+        (epsilon, delta)-DP for one row added or removed.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | str = 1.0,
+        delta: float | str = "1e-6",
+        bounds: tuple[float, float] | list[tuple[float, float]] = (0.0, 1.0),
+        bandwidth: float = 0.25,
+        rows: int = 1024,
+        random_state: int | None = None,
+        contamination: float = 0.05,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon, delta=delta, bounds=bounds, bandwidth=bandwidth, rows=rows, random_state=random_state
+        )
+        self.contamination = contamination
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Release a sketch of X, and take the threshold from it; y is ignored.
+
+        Privacy:
+            (epsilon, delta)-DP for one row of X added or removed.
+        """
+        if not 0 < self.contamination <= 0.5:
+            raise ValueError(f"contamination lies in (0, 0.5], not at {self.contamination!r}")
+        X = validate_data(self, X, dtype=np.float64)
+        self._fit_sketch(X, None, ())
+        low = [feature.lo for feature in self.sketch_.plan.features]
+        judged = anomaly(self.sketch_, questions.Anomaly([low], share=self.contamination))
+        self.offset_ = judged.threshold
+        return self
+
+    def score_samples(self, X: Any) -> Floats:
+        """The kernel density at each row of X, as a share of all rows; low values are unusual."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return density(self.sketch_, questions.Density(X, normalise=True)).values
+
+    def decision_function(self, X: Any) -> Floats:
+        """``score_samples`` less the threshold: negative for outliers."""
+        return np.asarray(self.score_samples(X) - self.offset_)
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """-1 for outliers, 1 for the others."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
