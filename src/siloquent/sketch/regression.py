@@ -161,9 +161,17 @@ def model_of(chosen: MomentsPlan, payload: bytes) -> LinearModel:
     """
     try:
         plain = json.loads(payload)
-        moments = Moments(float(plain["count"][0]), np.array(plain["sums"], float), np.array(plain["second"], float))
+        count, sums, second = (np.array(plain[name], dtype=np.int64) for name in ("count", "sums", "second"))
     except (ValueError, KeyError, TypeError) as broken:
         raise LedgerError("Stored moments cannot be read.", fix="siloquent ledger verify") from broken
+    return model_from(chosen, count, sums, second)
+
+
+def model_from(
+    chosen: MomentsPlan, count: NDArray[np.int64], sums: NDArray[np.int64], second: NDArray[np.int64]
+) -> LinearModel:
+    """The model that noisy moments determine, in the attributes' own units."""
+    moments = Moments(float(count[0]), sums.astype(np.float64), second.astype(np.float64))
     last = float(chosen.parameters[2])
     deviation = math.sqrt(last / 2) if chosen.noise == "gaussian" else last * math.sqrt(2)
     weights, intercept = linear_model(moments, deviation=deviation)

@@ -142,18 +142,19 @@ def count_projected(projected: Any, classes: Any, first: int, shift: Any, low: A
 
 @_compiled
 def _bucket_of_one(
-    columns: Any, i: int, r: int, A: Any, B: Any, shift: Any, column: Any, low: Any, key: Any, mode: int, width: int
+    place: Any, r: int, A: Any, B: Any, shift: Any, column: Any, low: Any, key: Any, mode: int, width: int
 ) -> Any:
+    """The bucket of one record in row r; A and B as whole numbers."""
     mixed = key[r] if mode != BITS else np.uint64(0)
     code = np.int64(0)
     for c in range(A.shape[1]):
         total = B[r, c]
         if column[r, c] >= 0:
-            total += A[r, c, 0] * columns[column[r, c], i]
+            total += A[r, c, 0] * place[column[r, c]]
         else:
-            for j in range(columns.shape[0]):
-                total += A[r, c, j] * columns[j, i]
-        code = np.int64(total) >> shift[r, c]
+            for j in range(place.size):
+                total += A[r, c, j] * place[j]
+        code = total >> shift[r, c]
         if mode == BITS:
             mixed = (mixed << np.uint64(1)) | np.uint64(code & 1)
         elif mode != RANGE:
@@ -180,32 +181,35 @@ def draw_rows(word: Any, rows: int, chosen: Any) -> None:
 
 
 @_compiled
-def _count_one(columns: Any, classes: Any, words: Any, A: Any, B: Any, shift: Any, low: Any, counters: Any) -> None:
+def _count_one(places: Any, classes: Any, words: Any, A: Any, B: Any, shift: Any, low: Any, counters: Any) -> None:
     """``count_some`` for one hit and a range of codes: the case met most, without the general one's branches."""
     mask = np.uint64(A.shape[0] - 1)
-    for i in range(columns.shape[1]):
+    for i in range(places.shape[0]):
         r = np.int64(words[i] & mask)
         total = B[r, 0]
-        for j in range(columns.shape[0]):
-            total += A[r, 0, j] * columns[j, i]
-        counters[classes[i], r, (np.int64(total) >> shift[r, 0]) - low[r]] += 1
+        for j in range(places.shape[1]):
+            total += A[r, 0, j] * places[i, j]
+        counters[classes[i], r, (total >> shift[r, 0]) - low[r]] += 1
 
 
 @_compiled
 def count_some(
-    columns: Any, classes: Any, words: Any, hits: int, A: Any, B: Any, shift: Any, column: Any, low: Any, key: Any,
+    places: Any, classes: Any, words: Any, hits: int, A: Any, B: Any, shift: Any, column: Any, low: Any, key: Any,
     mode: int, width: int, counters: Any
 ) -> None:  # fmt: skip
-    """One more at each record's bucket in ``hits`` rows of its own; ``words``: one random word a record."""
+    """One more at each record's bucket in ``hits`` rows of its own; ``words``: one random word a record.
+
+    ``places`` (records, d), A and B are whole numbers: a record is read once, so there are no columns to gain from.
+    """
     if hits == 1 and mode == RANGE and column[0, 0] < 0:
-        _count_one(columns, classes, words, A, B, shift, low, counters)
+        _count_one(places, classes, words, A, B, shift, low, counters)
         return
     chosen = np.empty(hits, dtype=np.int64)
-    for i in range(columns.shape[1]):
+    for i in range(places.shape[0]):
         draw_rows(words[i], A.shape[0], chosen)
         for k in range(hits):
             r = chosen[k]
-            at = _bucket_of_one(columns, i, r, A, B, shift, column, low, key, mode, width)
+            at = _bucket_of_one(places[i], r, A, B, shift, column, low, key, mode, width)
             counters[classes[i], r, at] += 1
 
 
@@ -261,14 +265,19 @@ def _set_buckets(tokens: Any, begin: int, end: int, seed: Any, odd: Any, bits: i
 def count_all_sets(tokens: Any, ends: Any, classes: Any, seed: Any, odd: Any, bits: int, counters: Any) -> None:
     """As ``count_all`` for sets: set i holds tokens[ends[i]:ends[i + 1]]; empty sets are left out."""
     bucket = np.empty(LANES, dtype=np.int64)
-    rows = counters.shape[1]
+    # A block's counters in half the bytes stay in the cache; there are fewer than 2^31 sets in a batch.
+    cells = np.zeros((counters.shape[0], LANES, counters.shape[2]), dtype=np.int32)
     for block in range(0, seed.shape[1], LANES):
+        cells[:] = 0
         for i in range(ends.size - 1):
             if ends[i] == ends[i + 1]:
                 continue
             _set_buckets(tokens, ends[i], ends[i + 1], seed, odd, bits, block, bucket)
-            for k in range(min(LANES, rows - block)):
-                counters[classes[i], block + k, bucket[k]] += 1
+            own = cells[classes[i]]
+            for k in range(LANES):
+                own[k, bucket[k]] += 1
+        last = min(LANES, counters.shape[1] - block)
+        counters[:, block : block + last] += cells[:, :last]
 
 
 @_compiled
@@ -307,17 +316,21 @@ def look_up_sets(
 ) -> None:
     """As ``look_up`` for sets; empty ones find nothing."""
     bucket = np.empty(LANES, dtype=np.int64)
-    rows = counters.shape[1]
     for block in range(0, seed.shape[1], LANES):
+        last = min(LANES, counters.shape[1] - block)
         for i in range(ends.size - 1):
             if ends[i] == ends[i + 1]:
                 continue
             _set_buckets(tokens, ends[i], ends[i + 1], seed, odd, bits, block, bucket)
-            for k in range(min(LANES, rows - block)):
-                for c in range(counters.shape[0]):
-                    found = np.float64(counters[c, block + k, bucket[k]])
-                    sums[c, i] += found
-                    squares[c, i] += found * found
+            for c in range(counters.shape[0]):
+                cells = counters[c, block : block + last]
+                total, square = 0.0, 0.0
+                for k in range(last):
+                    found = np.float64(cells[k, bucket[k]])
+                    total += found
+                    square += found * found
+                sums[c, i] += total
+                squares[c, i] += square
 
 
 @_compiled

@@ -53,7 +53,10 @@ def count_sparse(
     from siloquent.maths.lsh import compiled
 
     counters = np.zeros((class_count, hashes.rows, hashes.width), dtype=np.int64)
-    compiled.count_some(columns_of(places), classes, words, hits, *hashes.arrays(), counters)
+    shift, column, low, key, mode, width = hashes.arrays()[2:]
+    A, B = (part.astype(np.int64) for part in (hashes.A[:, :, : places.shape[1]], hashes.B))
+    records = np.ascontiguousarray(places)
+    compiled.count_some(records, classes, words, hits, A, B, shift, column, low, key, mode, width, counters)
     return counters
 
 

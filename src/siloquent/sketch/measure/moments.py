@@ -51,14 +51,25 @@ def measure_moments(plan: MomentsPlan, table: PrivateTable, permit: Permit) -> t
     """
     exact = table.fold(MomentBatch(plan.names, plan.steps, plan.radius), np.add, list(plan.names), permit, encoded=True)
     d = len(plan.names)
-    count, sums, second = exact[:1], exact[1 : 1 + d], exact[1 + d :].reshape(d, d)
+    return noisy_moments(plan, int(exact[0]), exact[1 : 1 + d], exact[1 + d :].reshape(d, d))
+
+
+def noisy_moments(
+    plan: MomentsPlan, count: int, sums: Integers, second: Integers
+) -> tuple[Integers, Integers, Integers]:
+    """Noise on exact moments; entries off the diagonal get half the variance, as the event's sensitivity counts them.
+
+    Privacy:
+        ``plan.event``, for the unit that ``plan`` was made for.
+    """
+    d = len(sums)
     upper = np.triu_indices(d, 1)
     first, middle, last = plan.parameters
     noisy = np.zeros((d, d), dtype=np.int64)
     noisy[upper] = _noisy(plan, second[upper], last if plan.noise == "laplace" else last / 2)
     noisy += noisy.T
     noisy[np.diag_indices(d)] = _noisy(plan, np.ascontiguousarray(np.diag(second)), last)
-    return _noisy(plan, count, first), _noisy(plan, sums, middle), noisy
+    return _noisy(plan, np.array([count], dtype=np.int64), first), _noisy(plan, sums, middle), noisy
 
 
 def _noisy(plan: MomentsPlan, values: Integers, parameter: Fraction) -> Integers:
