@@ -12,7 +12,7 @@ from siloquent.schema.workspace import find_workspace, read_workspace
 
 if TYPE_CHECKING:
     from siloquent.data import CheckReport
-    from siloquent.explore import Answer, Explanation, Query
+    from siloquent.explore import Answer, CompositeExplanation, Explanation, Query
     from siloquent.sketch.verbs import SketchVerbs
 
 
@@ -42,7 +42,7 @@ class Session(floor.Session):
 
         return explore.answer(self, _query(question), key=key, max_cost=max_cost)
 
-    def explain(self, question: str | Query | Asks) -> Explanation:
+    def explain(self, question: str | Query | Asks) -> Explanation | CompositeExplanation:
         """What ``question`` would cost, how it would be answered, what would be left. Touches no data."""
         from siloquent import explore
 

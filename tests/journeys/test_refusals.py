@@ -60,7 +60,7 @@ QUESTIONS = {
         "bins",
         "bins",
     ),
-    "an extreme": ("SELECT MAX(age) FROM visits ERROR 2", 2, "request_invalid", "single people", "PREFIX"),
+    "an extreme": ("SELECT MAX(age) FROM visits ERROR 2", 2, "request_invalid", "single people", "QUANTILE"),
     "distinct values": (
         "SELECT COUNT(DISTINCT ward) FROM visits ERROR 2",
         2,

@@ -9,9 +9,10 @@ import pytest
 
 import siloquent as sq
 from siloquent.errors import BudgetExceeded, DataError, LedgerError, SchemaError, SiloquentError
+from siloquent.explore.estimate import Progress, assemble
 from siloquent.explore.plan.planner import plan
+from siloquent.explore.plan.steps import Course, Step
 from siloquent.explore.spec import parse
-from siloquent.explore.task import assemble
 from siloquent.privacy import Cost
 
 SCHEMA = """
@@ -119,4 +120,5 @@ def test_a_replay_promises_what_was_promised_then(tmp_path: Path) -> None:
         chosen = plan(parse(QUESTION), schema, left=Cost(10**12))
         (stored,) = session.ledger.stored("visits@1")
         later = replace(chosen, alpha=chosen.alpha / 2)  # a planner of another day
-        assert assemble(later, schema, stored, replayed=True) == first
+        course = Course(parse(QUESTION), schema, Step((later,)))
+        assert assemble(Progress(course).with_step(course.first, stored, replayed=True)) == first

@@ -12,7 +12,7 @@ from siloquent.cli.screen import LEFT, RIGHT, Screen
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from siloquent.explore import Answer, Explanation
+    from siloquent.explore import Answer, CompositeExplanation, Explanation
 
 MOST_SHOWN = 100
 BAR_WIDTH = 30
@@ -77,7 +77,7 @@ def _facts(answer: Answer) -> list[tuple[str, str]]:
     ]
 
 
-def price_words(explanation: Explanation) -> str:
+def price_words(explanation: Explanation | CompositeExplanation) -> str:
     """The price of a question, its meaning in epsilon where the account counts in rho, and what it leaves."""
     from siloquent.cli.amounts import four_digits
     from siloquent.privacy import digits
@@ -92,7 +92,7 @@ def price_words(explanation: Explanation) -> str:
     return f"{explanation.symbol} {price}{meaning}; {clean(explanation.account)} {leaves}"
 
 
-def show_explanation(screen: Screen, explanation: Explanation, *, ask: str) -> None:
+def show_explanation(screen: Screen, explanation: Explanation | CompositeExplanation, *, ask: str) -> None:
     """What would be promised, at which price, by which mechanism and instead of which."""
     part = share(explanation.price, explanation.left_before, ascii_only=screen.ascii_only)
     screen.facts(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from siloquent.door import Session
-    from siloquent.explore import Answer, Explanation, Query
+    from siloquent.explore import Answer, CompositeExplanation, Explanation, Query
 
 CHARGED = "the price is charged; asking again with the same --key costs no more"
 Question = Annotated[
@@ -94,13 +94,19 @@ def _explain(options: Options, session: Session, query: Query, text: str) -> Non
         show_explanation(options.screen, explanation, ask=options.shell("ask", without_explain(query, text)))
 
 
-def _explained(options: Options, session: Session, query: Query) -> Explanation:
+def _explained(options: Options, session: Session, query: Query) -> Explanation | CompositeExplanation:
     with fixes_as_commands(options, query):
         return session.explain(replace(query, explain=False))
 
 
 def _agreed(
-    options: Options, explanation: Explanation, text: str, *, yes: bool, max_cost: str | None, key: str | None
+    options: Options,
+    explanation: Explanation | CompositeExplanation,
+    text: str,
+    *,
+    yes: bool,
+    max_cost: str | None,
+    key: str | None,
 ) -> bool:
     """Whether the price may be paid: said beforehand, or now by somebody at the terminal.
 

@@ -4,8 +4,36 @@ Source: "APEx" (thesis chapter 3), with the corrections of docs/decisions.
 """
 
 from siloquent.explore.plan.explain import Explanation
+from siloquent.explore.plan.wholes import CompositeExplanation
 from siloquent.explore.release import release_of
-from siloquent.explore.spec import Answer, Query, count, parse, sum_of
+from siloquent.explore.spec import (
+    Answer,
+    Query,
+    average_of,
+    count,
+    deviation_of,
+    median_of,
+    parse,
+    quantile_of,
+    sum_of,
+    variance_of,
+)
 from siloquent.explore.task import answer, explain
 
-__all__ = ["Answer", "Explanation", "Query", "answer", "count", "explain", "parse", "release_of", "sum_of"]
+__all__ = [
+    "Answer",
+    "CompositeExplanation",
+    "Explanation",
+    "Query",
+    "answer",
+    "average_of",
+    "count",
+    "deviation_of",
+    "explain",
+    "median_of",
+    "parse",
+    "quantile_of",
+    "release_of",
+    "sum_of",
+    "variance_of",
+]

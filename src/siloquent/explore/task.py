@@ -1,27 +1,31 @@
-"""The walk through explore's rooms: plan, reserve, measure, settle, estimate."""
+"""The walk through explore's rooms: plan, reserve, measure, settle, estimate; once, or twice for some questions."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from siloquent.errors import BudgetExceeded, KeyReused, RequestError
-from siloquent.explore.estimate import reconstruct
+from siloquent.errors import AccuracyUnreachable, BudgetExceeded, KeyReused, RequestError
+from siloquent.explore.estimate import Progress, assemble
 from siloquent.explore.measure import measure
 from siloquent.explore.plan.explain import Explanation, explain_plan
-from siloquent.explore.plan.planner import Plan, least_error, plan
-from siloquent.explore.spec import Answer, Kept, Paid, Placed, Query, canonical, render
-from siloquent.explore.spec.measured import Measured
+from siloquent.explore.plan.planner import least_error
+from siloquent.explore.plan.steps import Course, Step, after, chart, errors_text, least_widening
+from siloquent.explore.plan.wholes import CompositeExplanation, explain_course
+from siloquent.explore.spec import Answer, Query, canonical
+from siloquent.explore.spec.measured import payload_of
 from siloquent.ledger import Account, Permit, Stored
-from siloquent.privacy import Cost, Guarantee, accountant, digits, exact
+from siloquent.privacy import FREE, Composed, Cost, Event, accountant, digits, exact
 from siloquent.session import limit_of_budget
 
 if TYPE_CHECKING:
     from siloquent.schema import TableSchema
     from siloquent.session import Session
+
+
+_KEPT = "the second step was refused, and what the first one gave is kept"
 
 
 def answer(session: Session, query: Query, *, key: str | None = None, max_cost: str | None = None) -> Answer:
@@ -31,7 +35,8 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
         key: The idempotency key: the same key and question give the same answer for nothing.
         max_cost: Refuse, before anything is spent, if the price in the account's epsilon or rho is higher.
     Returns:
-        The answer with intervals, guarantee and receipt.
+        The answer with intervals, guarantee and receipt. If its second step is refused, what the first one released,
+        and a note that says so.
     Raises:
         SchemaError, RequestError: the question cannot be answered; nothing is spent.
         AccuracyUnreachable: the whole budget would not pay for this accuracy; it names the best one that it would.
@@ -43,18 +48,36 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
     """
     schema = session.schema(query.table)
     account = session.account(query.table)
-    chosen = plan(query, schema, left=limit_of_budget(schema.budget))
-    asked = _Asked(key, account.name, request_digest(session, query, account, schema))
-    permit = asked.held(session)
-    if permit is None:
-        _check_price(chosen, account, max_cost)
-        session.table(query.table)  # what is wrong with a source is found before it costs anything
-        permit = _reserve(session, chosen, asked)
-    stored = permit if isinstance(permit, Stored) else _measured(session, chosen, permit)
-    return assemble(chosen, schema, stored, replayed=isinstance(permit, Stored))
+    limit = limit_of_budget(schema.budget)
+    course = chart(query, schema, left=limit)
+    asked = _Asked(key, account, request_digest(session, query, account, schema), max_cost)
+    if too_dear := asked.too_dear(session, course.event):
+        raise too_dear
+    try:
+        progress = Progress(course).with_step(*_settled(session, course.first, asked))
+    except BudgetExceeded as refused:
+        raise BudgetExceeded(
+            refused.account, asked=refused.asked, left=refused.left, fix=_what_fits(session, course) or refused.fix
+        ) from None
+    if course.second is not None:
+        progress = _second(session, progress, asked.second(progress.event), limit)
+    return assemble(progress)
 
 
-def explain(session: Session, query: Query) -> Explanation:
+def _second(session: Session, progress: Progress, asked: _Asked, limit: Cost) -> Progress:
+    """One step further. Where that is refused the first one is kept: it was paid for."""
+    try:
+        step = after(progress.course, progress.values, progress.chosen, left=limit)
+        if step is None:
+            return progress.stopped_by("no group was large enough or reported: nothing more was asked, or paid")
+        if too_dear := asked.too_dear(session, step.event):
+            return progress.stopped_by(f"{_KEPT}: {too_dear.detail}")
+        return progress.with_step(*_settled(session, step, asked))
+    except (BudgetExceeded, AccuracyUnreachable) as refused:
+        return progress.stopped_by(f"{_KEPT}: {refused.detail}")
+
+
+def explain(session: Session, query: Query) -> Explanation | CompositeExplanation:
     """What ``query`` would cost and how it would be answered: the plan of ``answer``, without touching data.
 
     Raises:
@@ -62,8 +85,11 @@ def explain(session: Session, query: Query) -> Explanation:
     """
     schema = session.schema(query.table)
     account = session.account(query.table)
-    chosen = plan(query, schema, left=limit_of_budget(schema.budget))
-    return explain_plan(chosen, account=account.name, left=session.left(query.table))
+    course = chart(query, schema, left=limit_of_budget(schema.budget))
+    left = session.left(query.table)
+    if query.is_composite:
+        return explain_course(course, account=account.name, left=left)
+    return explain_plan(course.first.plans[0], account=account.name, left=left)
 
 
 def request_digest(session: Session, query: Query, account: Account, schema: TableSchema) -> str:
@@ -72,125 +98,82 @@ def request_digest(session: Session, query: Query, account: Account, schema: Tab
     return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()
 
 
-def _check_price(chosen: Plan, account: Account, max_cost: str | None) -> None:
-    if max_cost is None:
-        return
-    price = accountant(account.accountant).price(chosen.event).amount
-    if price > exact(max_cost):
-        symbol = accountant(account.accountant).symbol
-        raise RequestError(
-            f"The question costs {symbol} {digits(price)}, more than the {max_cost} that you allow.",
-            fix=f"--max-cost {digits(price)}, or ask for a wider error",
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A request as the ledger knows it."""
+    """A request as the ledger knows it, and what it may cost."""
 
     key: str | None
-    account: str
+    account: Account
     digest: str
+    max_cost: str | None
+    prefix: str = ""
+    before: Event = FREE
 
     def __post_init__(self) -> None:
         if self.key is not None and not (1 <= len(self.key) <= 64 and self.key.isascii() and self.key.isprintable()):
             raise RequestError("A key is 1 to 64 printable ASCII characters.", fix="--key monday-report")
 
+    def second(self, before: Event) -> _Asked:
+        """The same request's second step, after ``before`` was paid; no account's name holds a ``+``."""
+        return replace(self, prefix="+2", before=before)
+
     @property
     def own_key(self) -> str | None:
         """A key is its account's own: otherwise analysts could learn from refusals which keys others have used."""
-        return None if self.key is None else f"{self.account}:{self.key}"
+        return None if self.key is None else f"{self.account.name}{self.prefix}:{self.key}"
 
     def held(self, session: Session) -> Permit | Stored | None:
         """What was asked under this key before."""
         if self.own_key is None:
             return None
         try:
-            return session.ledger.held(self.account, key=self.own_key, digest=self.digest)
+            return session.ledger.held(self.account.name, key=self.own_key, digest=self.digest)
         except KeyReused:
             raise KeyReused(
                 f"The key {self.key!r} belongs to another question.", fix="use a new key, or repeat that question"
             ) from None
 
-
-def _reserve(session: Session, chosen: Plan, asked: _Asked) -> Permit | Stored:
-    try:
-        return session.ledger.reserve(asked.account, chosen.event, key=asked.own_key, digest=asked.digest)
-    except BudgetExceeded as refused:
-        raise BudgetExceeded(
-            refused.account, asked=refused.asked, left=refused.left, fix=_what_fits(session, chosen) or refused.fix
-        ) from None
-
-
-def _what_fits(session: Session, chosen: Plan) -> str:
-    """The fix of a refusal: the smallest error bound that what is left would pay for, if there is one."""
-    error = least_error(chosen, left=session.left(chosen.query.table))
-    return "" if error is None else f"ask with ERROR {digits(error)}"
+    def too_dear(self, session: Session, event: Event) -> RequestError | None:
+        """The refusal of what costs more than is allowed, with what was paid before; None if it may be paid."""
+        if self.max_cost is None or self.held(session) is not None:
+            return None
+        book = accountant(self.account.accountant)
+        price = book.price(Composed((self.before, event))).amount
+        if price <= exact(self.max_cost):
+            return None
+        return RequestError(
+            f"The question costs {book.symbol} {digits(price)}, more than the {self.max_cost} that you allow.",
+            fix=f"--max-cost {digits(price)}, or ask for a wider error",
+        )
 
 
-def _measured(session: Session, chosen: Plan, permit: Permit) -> Stored:
-    if permit.event != chosen.event:
+def _settled(session: Session, step: Step, asked: _Asked) -> tuple[Step, Stored, bool]:
+    """``step`` with what the ledger keeps of it: measured now, or before under the same key."""
+    permit = asked.held(session)
+    if permit is None:
+        session.table(step.plans[0].query.table)  # what is wrong with a source is found before it costs anything
+        permit = session.ledger.reserve(asked.account.name, step.event, key=asked.own_key, digest=asked.digest)
+    if isinstance(permit, Stored):
+        return step, permit, True
+    return step, _measured(session, step, permit), False
+
+
+def _measured(session: Session, step: Step, permit: Permit) -> Stored:
+    if permit.event != step.event:
         raise RequestError(
             "This key holds a charge that another version of siloquent planned differently; the charge stands.",
             fix="ask again with a new key",
         )
-    measured = measure(chosen, session.table(chosen.query.table), permit)
-    return session.ledger.settle(permit, measured.event, measured.to_payload())
+    table = session.table(step.plans[0].query.table)
+    found = [measure(plan, table, permit) for plan in step.plans]
+    return session.ledger.settle(permit, found[0].event if len(found) == 1 else step.event, payload_of(found))
 
 
-def assemble(chosen: Plan, schema: TableSchema, stored: Stored, *, replayed: bool) -> Answer:
-    """The answer to ``chosen.query`` from what the ledger keeps: free post-processing, the same at every replay."""
-    measured = Measured.from_payload(stored.payload)
-    # What was promised then, also if today's planner would promise something else.
-    chosen = replace(chosen, alpha=Fraction(measured.alpha))
-    estimate = reconstruct(chosen.query, chosen.compiled, measured, alpha=chosen.alpha)
-    return Answer(
-        task="explore",
-        table_name=schema.name,
-        request=render(chosen.query),
-        schema_digest=schema.digest,
-        kind=chosen.kind,
-        columns=estimate.columns,
-        rows=estimate.rows,
-        promise=chosen.promise,
-        accuracy=Kept(alpha=chosen.alpha, beta=chosen.beta, unit=chosen.alpha_unit),
-        cost=_paid(schema, stored),
-        guarantee=guarantee_of(schema, stored),
-        receipt=Placed(stored.receipt.ledger, stored.receipt.seq, stored.receipt.hash),
-        mechanism=measured.mechanism,
-        grid=chosen.grid,
-        replayed=replayed,
-        notes=estimate.notes,
-    )
-
-
-def _amount(schema: TableSchema, cost: Cost) -> Fraction:
-    return Fraction(cost.amount, accountant(schema.budget.accountant).scale)
-
-
-def _paid(schema: TableSchema, stored: Stored) -> Paid:
-    limit = _amount(schema, limit_of_budget(schema.budget))
-    if "/" in stored.account:
-        limit *= dict(schema.budget.shares).get(stored.account.partition("/")[2], Fraction(1))
-    after = _amount(schema, stored.spent_after)
-    paid = after - _amount(schema, stored.spent_before)
-    return Paid(stored.account, accountant(schema.budget.accountant).symbol, paid, limit - after)
-
-
-def guarantee_of(schema: TableSchema, stored: Stored) -> Guarantee:
-    """The guarantee of a settled measurement: its exact price, and what the whole table has spent with it."""
-    book = accountant(schema.budget.accountant)
-    price = book.price(stored.event)
-    zcdp = schema.budget.accountant == "zcdp"
-    return Guarantee(
-        definition=schema.budget.accountant,
-        unit=schema.unit.words,
-        adjacency=schema.adjacency,
-        account=schema.account,
-        spent_before=_amount(schema, stored.table_before),
-        spent_after=_amount(schema, stored.table_after),
-        epsilon=Fraction(0) if zcdp else price.amount,
-        rho=price.amount if zcdp else Fraction(0),
-        delta=price.delta,
-        report_delta=schema.budget.delta - schema.budget.delta_events if zcdp else Fraction(1, 10**6),
-    )
+def _what_fits(session: Session, course: Course) -> str:
+    """The fix of a refusal: the smallest error bound that what is left would pay for, if there is one."""
+    left = session.left(course.query.table)
+    if course.query.is_composite:
+        wider = least_widening(course.query, course.schema, left=left)
+        return "" if wider is None else f"ask with ERROR {errors_text(wider)}"
+    error = least_error(course.first.plans[0], left=left)
+    return "" if error is None else f"ask with ERROR {digits(error)}"

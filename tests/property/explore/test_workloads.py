@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from siloquent.errors import RequestError, UnknownName
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.explore.plan.predicates import compile_workload
+from siloquent.explore.spec.aggregates import Sum
 from siloquent.explore.spec.predicate import (
     And,
     Arithmetic,
@@ -28,7 +29,7 @@ from siloquent.explore.spec.predicate import (
     Predicate,
     Value,
 )
-from siloquent.explore.spec.query import Accuracy, GroupBy, Predicates, Query, Ranges, Sum
+from siloquent.explore.spec.query import Accuracy, GroupBy, Predicates, Query, Ranges
 from siloquent.maths.sensitivity import sensitivities
 from siloquent.schema import OUTSIDE, Attribute, Budget, Domain, TableSchema, Unit
 

@@ -1,5 +1,7 @@
 """From measurements to answers: free post-processing of what was released."""
 
+from siloquent.explore.estimate.assemble import assemble, guarantee_of
+from siloquent.explore.estimate.progress import Progress
 from siloquent.explore.estimate.reconstruct import Estimate, reconstruct
 
-__all__ = ["Estimate", "reconstruct"]
+__all__ = ["Estimate", "Progress", "assemble", "guarantee_of", "reconstruct"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -12,8 +13,9 @@ import numpy as np
 from siloquent.errors import LedgerError
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP, reconstructions
+from siloquent.explore.spec.aggregates import Sum
 from siloquent.explore.spec.measured import Measured
-from siloquent.explore.spec.query import Query, Sum
+from siloquent.explore.spec.query import Having, Query, Top
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +36,34 @@ def reconstruct(query: Query, compiled: Compiled, measured: Measured, *, alpha: 
     Raises:
         LedgerError: the measurement does not belong to the workload.
     """
+    if query.kind != "wcq":
+        return Estimate(_keys(compiled), tuple(compiled.labels[i] for i in reported(query, compiled, measured)))
+    return _with_intervals(query, compiled, values_of(compiled, measured), alpha)
+
+
+def reported(query: Query, compiled: Compiled, measured: Measured) -> list[int]:
+    """The places of the groups that an icq or tcq reports.
+
+    Raises:
+        LedgerError: the measurement does not belong to the workload.
+    """
     if measured.form == "chosen":
         ids = list(measured.values)
         _require(all(0 <= i < compiled.answers for i in ids))
-        return Estimate(_keys(compiled), tuple(compiled.labels[i] for i in ids))
-    values = _values(compiled, measured)
-    if query.kind == "icq":
-        assert query.having is not None
-        passed = [i for i in range(compiled.answers) if _passes(query, values[i])]
-        return Estimate(_keys(compiled), tuple(compiled.labels[i] for i in passed))
-    if query.kind == "tcq":
-        return Estimate(_keys(compiled), tuple(compiled.labels[i] for i in _top(query, values)))
-    return _with_intervals(query, compiled, values, alpha)
+        return ids
+    return chosen_by(query.having or query.top, values_of(compiled, measured))
+
+
+def chosen_by(choice: Having | Top | None, values: Sequence[Fraction]) -> list[int]:
+    """The places of the values that a choice takes: free, since they were released."""
+    places = range(len(values))
+    if isinstance(choice, Having):
+        limit = Fraction(choice.threshold)
+        return [i for i in places if (values[i] > limit if choice.op == ">" else values[i] >= limit)]
+    if isinstance(choice, Top):
+        sign = -1 if choice.largest else 1
+        return sorted(places, key=lambda i: (sign * values[i], i))[: choice.k]
+    return list(places)
 
 
 def _require(holds: bool) -> None:
@@ -57,8 +75,12 @@ def _keys(compiled: Compiled) -> tuple[str, ...]:
     return compiled.keys or ("all",)
 
 
-def _values(compiled: Compiled, measured: Measured) -> list[Fraction]:
-    """The answers in value units: multiples of the grid, or of a small part of it where they were reconstructed."""
+def values_of(compiled: Compiled, measured: Measured) -> list[Fraction]:
+    """The answers in value units: multiples of the grid, or of a small part of it where they were reconstructed.
+
+    Raises:
+        LedgerError: the measurement does not belong to the workload.
+    """
     if measured.form == "answers":
         _require(len(measured.values) == compiled.answers)
         return [value * compiled.grid for value in measured.values]
@@ -70,38 +92,21 @@ def _values(compiled: Compiled, measured: Measured) -> list[Fraction]:
     return [Fraction(round(value * PARTS_OF_A_STEP), PARTS_OF_A_STEP) * compiled.grid for value in values.tolist()]
 
 
-def _passes(query: Query, value: Fraction) -> bool:
-    assert query.having is not None
-    limit = Fraction(query.having.threshold)
-    return value > limit if query.having.op == ">" else value >= limit
-
-
-def _top(query: Query, values: list[Fraction]) -> list[int]:
-    assert query.top is not None
-    sign = -1 if query.top.largest else 1
-    return sorted(range(len(values)), key=lambda i: (sign * values[i], i))[: query.top.k]
-
-
 def _with_intervals(query: Query, compiled: Compiled, values: list[Fraction], alpha: Fraction) -> Estimate:
-    chosen = list(range(compiled.answers))
-    if query.having is not None:
-        chosen = [i for i in chosen if _passes(query, values[i])]
-    if query.top is not None:
-        chosen = _top(query, values)
+    chosen = chosen_by(query.having or query.top, values)
     name = query.alias or (f"sum_{compiled.attribute}" if isinstance(query.aggregate, Sum) else "count")
-    rows = tuple((*compiled.labels[i], *_interval(values[i], alpha)) for i in chosen)
+    rows = tuple((*compiled.labels[i], *shown(values[i], values[i] - alpha, values[i] + alpha)) for i in chosen)
     return Estimate((*compiled.keys, name, "low", "high"), rows)
 
 
-def _interval(value: Fraction, alpha: Fraction) -> tuple[int | float, int | float, int | float]:
+def shown(value: Fraction, low: Fraction, high: Fraction) -> tuple[int | float, int | float, int | float]:
     """value, low, high; whole where they are whole. The ends are rounded outwards, so that the interval still holds."""
-    low, high = value - alpha, value + alpha
-    if value.denominator == alpha.denominator == 1:
+    if value.denominator == low.denominator == high.denominator == 1:
         return int(value), int(low), int(high)
-    return float(value), _float_below(low), -_float_below(-high)
+    return float(value), float_below(low), -float_below(-high)
 
 
-def _float_below(value: Fraction) -> float:
+def float_below(value: Fraction) -> float:
     """The largest float that is not above ``value``."""
     near = float(value)
     return near if Fraction(near) <= value else math.nextafter(near, -math.inf)

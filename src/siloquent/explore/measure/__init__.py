@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from siloquent.explore.measure.base import sum_units
+from siloquent.explore.measure.squares import square_columns
 from siloquent.explore.spec.measured import Measured
 
 if TYPE_CHECKING:
@@ -43,7 +44,11 @@ def _columns(compiled: Compiled, table: PrivateTable, permit: Permit) -> list[In
     if summed is None:
         counted = table.counts(blocks, permit)
         return [part.fold(cells) for part, cells in zip(compiled.parts, counted, strict=True)]
+    if summed.power == 2:
+        return square_columns(compiled, summed, table, permit)
     found = table.sums(blocks, summed.attribute, permit)
+    if summed.power == 0:
+        return [part.fold(cells.counts) for part, cells in zip(compiled.parts, found, strict=True)]
     return [
         sum_units(summed, p, cells.index_sums, cells.counts) for p, cells in zip(compiled.parts, found, strict=True)
     ]

@@ -53,7 +53,8 @@ class Part:
 class Summed:
     """The number that is summed, in units of ``quantum`` grid steps.
 
-    A row's value lies in [``lowest``, ``highest``] such units; ``offset`` is lo in grid steps.
+    A row adds (place + ``offset``)^``power`` grid steps, which lie in [``lowest``, ``highest``] units. ``offset`` is lo
+    in grid steps, or what puts the centre at 0; ``grid`` is the size of a step of what is added.
     """
 
     attribute: str
@@ -62,6 +63,7 @@ class Summed:
     lowest: int
     highest: int
     quantum: int = 1
+    power: int = 1
 
     @property
     def largest(self) -> int:
@@ -102,7 +104,7 @@ class Compiled:
     @property
     def attribute(self) -> str:
         """What is summed, "" for counts."""
-        return "" if self.summed is None else self.summed.attribute
+        return "" if self.summed is None or self.summed.power == 0 else self.summed.attribute
 
     @property
     def offset(self) -> int:

@@ -119,13 +119,13 @@ def plan(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
         )
     wanted = _wanted(query, compiled)
     if isinstance(query.promise, Spend):
-        allowed = _allowed(query.promise, schema)
+        allowed = allowed_cost(query.promise, schema)
         steps = _least_steps(compiled, wanted, schema, allowed)
         if steps is None:
             raise AccuracyUnreachable("No error bound can be promised for so little.", fix="raise BUDGET")
         alpha = steps * compiled.grid
     else:
-        alpha = _alpha(query.promise, schema)
+        alpha = error_bound(query.promise, schema)
     candidates = _candidates(compiled, wanted, schema, alpha)
     affordable = [c for c in candidates if _fits(c.cost, left)]
     if not affordable:
@@ -185,7 +185,12 @@ def _wanted(query: Query, compiled: Compiled) -> Wanted:
     )
 
 
-def _alpha(promise: Accuracy, schema: TableSchema) -> Fraction:
+def error_bound(promise: Accuracy, schema: TableSchema) -> Fraction:
+    """The (first) error bound in rows or value units.
+
+    Raises:
+        RequestError: it is a share of a size that the table does not declare.
+    """
     if not promise.percent:
         return Fraction(promise.error)
     if schema.size_hint is None:
@@ -222,7 +227,7 @@ def _fits(cost: Cost, left: Cost) -> bool:
     return cost.amount <= left.amount and cost.delta <= left.delta
 
 
-def _allowed(spend: Spend, schema: TableSchema) -> Cost:
+def allowed_cost(spend: Spend, schema: TableSchema) -> Cost:
     """What BUDGET allows, in the account's whole units, rounded down."""
     pure = schema.budget.accountant == "pure"
     if pure and (spend.currency == "rho" or spend.delta is not None):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from siloquent.errors import RequestError
 from siloquent.explore.plan.atoms import FALSE, TRUE, Truth, Values, atom, check_comparable, compared, values_of
 from siloquent.explore.plan.compiled import Compiled, Integers, Part, Summed
+from siloquent.explore.spec.aggregates import Aggregate, Count, Moment, Quantile, Sum
 from siloquent.explore.spec.forms import attribute_of
 from siloquent.explore.spec.predicate import And, Column, Compare, Expression, InList, IsNull, Like, Not, Or, Predicate
-from siloquent.explore.spec.query import MOST_PREDICATES, Cube, GroupBy, Predicates, Query, Ranges, Sum
+from siloquent.explore.spec.query import MOST_PREDICATES, Cube, GroupBy, Predicates, Query, Ranges, SomeGroups
 from siloquent.explore.spec.render import render_expression, render_predicate
 from siloquent.maths.sensitivity import Sensitivity, sensitivities
 from siloquent.maths.workloads import is_disjoint, is_nested, merge_columns
@@ -51,6 +52,8 @@ def compile_workload(query: Query, schema: TableSchema) -> Compiled:
         RequestError: types that do not fit, attributes that cannot be asked about, or too many cells or answers.
     """
     workload, domain = query.workload, schema.domain
+    if isinstance(workload, SomeGroups):
+        return _some(compile_workload(replace(query, workload=workload.all_groups), schema), workload, query, schema)
     if isinstance(workload, Predicates):
         parts = _listed([_with(query.where, p) for p in workload.parts], domain)
         labels: tuple[tuple[Any, ...], ...] = tuple((render_predicate(p),) for p in workload.parts)
@@ -63,6 +66,34 @@ def compile_workload(query: Query, schema: TableSchema) -> Compiled:
         labels = tuple(_combinations([key.labels for key in keys]))
         names = tuple(key.name for key in keys)
     return _finished(parts, names, labels, query, schema)
+
+
+def compile_keys(
+    keys: list[Key], value: Key, query: Query, schema: TableSchema, *, chosen: Sequence[int] | None
+) -> Compiled:
+    """Counts of every group of ``value`` within each combination of ``keys`` side by side; the answers are these.
+
+    Args:
+        chosen: The combinations that are wanted; None for all of them.
+    """
+    part = _keyed([*keys, value], query.where, schema.domain, prefix=False)
+    labels = tuple(_combinations([key.labels for key in keys]))
+    wanted = range(len(labels)) if chosen is None else chosen
+    size = len(value.labels)
+    place = np.full(part.columns + 1, -1, dtype=np.int64)
+    for new, old in enumerate(wanted):
+        place[old * size : (old + 1) * size] = np.arange(new * size, (new + 1) * size)
+    kept = Part(part.block, place[part.column], len(wanted) * size)
+    return _finished([kept], tuple(key.name for key in keys), tuple(labels[i] for i in wanted), query, schema)
+
+
+def _some(every: Compiled, workload: SomeGroups, query: Query, schema: TableSchema) -> Compiled:
+    """``every`` group's workload without those that were not chosen: their cells are counted no more."""
+    (part,) = every.parts
+    place = np.full(part.columns + 1, -1, dtype=np.int64)  # the last entry is for cells that no group counts
+    place[list(workload.chosen)] = np.arange(len(workload.chosen))
+    kept = Part(part.block, place[part.column], len(workload.chosen))
+    return _finished([kept], every.keys, tuple(every.labels[i] for i in workload.chosen), query, schema)
 
 
 def _with(where: Predicate | None, predicate: Predicate) -> Predicate:
@@ -79,7 +110,7 @@ def _finished(
     parts: list[Part], names: tuple[str, ...], labels: tuple[tuple[Any, ...], ...], query: Query, schema: TableSchema
 ) -> Compiled:
     rows, replace_one, answers = schema.unit.max_rows, schema.replace_one, len(labels)
-    summed = _summed(schema.domain[query.aggregate.attribute]) if isinstance(query.aggregate, Sum) else None
+    summed = _summed(query.aggregate, schema.domain)
     if summed is None:
         found = sensitivities([_columns_of(part) for part in parts], replace_one=replace_one, rows=rows)
     else:
@@ -117,18 +148,33 @@ def _most_columns(parts: Sequence[Part]) -> int:
     )
 
 
-def _summed(attribute: Attribute) -> Summed:
-    """What SUM adds up. Numbers of many steps are rounded to so coarse units that noise can be drawn in them.
+def _summed(aggregate: Aggregate, domain: Domain) -> Summed | None:
+    """What is added up, None for counts of all rows. Numbers of many steps are rounded to coarse units.
 
-    A unit is 2^-12 of the largest value at most, which noise that hides such a value hides many times over.
+    A unit is 2^-12 of the largest value at most, which noise that hides such a value hides many times over; noise can
+    be drawn in it.
     """
+    if isinstance(aggregate, (Count, Quantile)):
+        return None
+    assert isinstance(aggregate, (Sum, Moment))  # all others are computed from these
+    attribute, power = domain[aggregate.attribute], aggregate.power if isinstance(aggregate, Moment) else 1
     if not attribute.is_numeric or attribute.grid is None or attribute.lo is None:
         raise RequestError(f"SUM takes a number; {attribute.name!r} is {attribute.kind}.")
-    grid, lo = Fraction(attribute.grid), Fraction(attribute.lo)  # type: ignore[arg-type]
-    offset = int(lo / grid)
+    if power == 0:
+        return Summed(attribute.name, Fraction(1), 0, 1, 1, power=0)
+    grid, offset = Fraction(attribute.grid), int(Fraction(attribute.lo) / Fraction(attribute.grid))  # type: ignore[arg-type]
+    if isinstance(aggregate, Moment):
+        offset = -centre_of(attribute)
     lowest, highest = offset, offset + attribute.steps - 1
+    if power == 2:
+        grid, lowest, highest = grid**2, 0, max(abs(lowest), abs(highest)) ** 2
     quantum = 1 << max(0, max(abs(lowest), abs(highest)).bit_length() - UNIT_BITS)
-    return Summed(attribute.name, grid, offset, lowest // quantum, -(-highest // quantum), quantum)
+    return Summed(attribute.name, grid, offset, lowest // quantum, -(-highest // quantum), quantum, power)
+
+
+def centre_of(attribute: Attribute) -> int:
+    """The place around which averages and variances are computed."""
+    return attribute.steps // 2
 
 
 def _sum_sensitivity(
@@ -163,6 +209,15 @@ def _keys_of(workload: GroupBy | Cube | Ranges | Any, domain: Domain) -> tuple[l
             f"The question makes more than {MOST_PREDICATES:,} groups.", fix="group by fewer or coarser keys"
         )
     return keys, False
+
+
+def keys_of(workload: GroupBy, domain: Domain) -> list[Key]:
+    """The keys of GROUP BY.
+
+    Raises:
+        UnknownName, RequestError: as ``compile_workload``.
+    """
+    return _keys_of(workload, domain)[0]
 
 
 def _key(expression: Expression, domain: Domain) -> Key:

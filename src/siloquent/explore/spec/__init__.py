@@ -1,9 +1,18 @@
 """What is asked and answered: three doors (SQL, BIN, Python) that make one frozen ``Query``, and the ``Answer``."""
 
 from siloquent.explore.spec.answer import Answer, Kept, Paid, Placed
-from siloquent.explore.spec.builder import Question, count, sum_of
+from siloquent.explore.spec.builder import (
+    Question,
+    average_of,
+    count,
+    deviation_of,
+    median_of,
+    quantile_of,
+    sum_of,
+    variance_of,
+)
 from siloquent.explore.spec.canonical import canonical
-from siloquent.explore.spec.parse import parse, parse_bin, parse_expression, parse_predicate, parse_sql
+from siloquent.explore.spec.parse import parse, parse_aggregate, parse_bin, parse_expression, parse_predicate, parse_sql
 from siloquent.explore.spec.query import Query
 from siloquent.explore.spec.render import render, render_constant, render_expression, render_predicate
 
@@ -14,16 +23,22 @@ __all__ = [
     "Placed",
     "Query",
     "Question",
+    "average_of",
     "canonical",
     "count",
+    "deviation_of",
+    "median_of",
     "parse",
+    "parse_aggregate",
     "parse_bin",
     "parse_expression",
     "parse_predicate",
     "parse_sql",
+    "quantile_of",
     "render",
     "render_constant",
     "render_expression",
     "render_predicate",
     "sum_of",
+    "variance_of",
 ]

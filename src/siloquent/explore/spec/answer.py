@@ -16,6 +16,15 @@ Label = Literal["fresh", "independent", "simultaneous"]
 
 
 @dataclass(frozen=True, slots=True)
+class KeptItem:
+    """How exact one aggregate of several is; ``alpha`` is None where only the intervals say it."""
+
+    column: str
+    alpha: Fraction | None
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
 class Kept:
     """How an answer's promise holds: bound ``alpha`` (rows or value units), chance ``beta`` to miss it, and ``label``.
 
@@ -26,6 +35,7 @@ class Kept:
     beta: Fraction
     label: Label = "fresh"
     unit: str = "rows"
+    items: tuple[KeptItem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +56,18 @@ class Placed:
     seq: int
     hash: str
 
+    def to_json(self) -> dict[str, Any]:
+        """As part of a document."""
+        return {"ledger": self.ledger, "seq": self.seq, "hash": self.hash}
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """One answered question. A pure function of the question, the declaration and what the ledger keeps.
 
     ``columns`` and ``rows``: the groups in declared order, each with its value and interval [low, high] (wcq), or the
-    reported groups (icq), or the top groups in order (tcq). ``grid``: the step of the values.
+    reported groups (icq), or the top groups in order (tcq), or one or three columns an aggregate (composite).
+    ``grid``: the step of the values. ``earlier``: receipts of steps before the last one.
     """
 
     task: str
@@ -71,6 +86,7 @@ class Answer:
     grid: Fraction = Fraction(1)
     replayed: bool = field(default=False, compare=False)
     notes: tuple[str, ...] = ()
+    earlier: tuple[Placed, ...] = ()
 
     @property
     def id(self) -> str:
@@ -83,7 +99,10 @@ class Answer:
         import pyarrow as pa
 
         columns = list(zip(*self.rows, strict=True)) or [()] * len(self.columns)
-        return pa.table({name: list(values) for name, values in zip(self.columns, columns, strict=True)})
+        arrays = {name: pa.array(list(values)) for name, values in zip(self.columns, columns, strict=True)}
+        if self.kind == "composite":  # values that no group was asked for are numbers, too
+            arrays = {name: one.cast(pa.float64()) if one.type == pa.null() else one for name, one in arrays.items()}
+        return pa.table(arrays)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The Arrow stream protocol: pandas, polars and DuckDB take an answer as it is."""
@@ -109,14 +128,24 @@ class Answer:
                 "beta": str(self.accuracy.beta),
                 "label": self.accuracy.label,
                 "unit": self.accuracy.unit,
+                **self._items(),
             },
             "cost": {**cost, "left": digits(self.cost.left, 6, up=False)},
             "guarantee": self.guarantee.sentence(),
-            "receipt": {"ledger": self.receipt.ledger, "seq": self.receipt.seq, "hash": self.receipt.hash},
+            "receipt": self.receipt.to_json(),
+            **({"earlier_receipts": [one.to_json() for one in self.earlier]} if self.earlier else {}),
             "mechanism": self.mechanism,
             "replayed": self.replayed,
             "notes": list(self.notes),
         }
+
+    def _items(self) -> dict[str, Any]:
+        items = self.accuracy.items
+        plain = [
+            {"column": one.column, "alpha": None if one.alpha is None else str(one.alpha), "unit": one.unit}
+            for one in items
+        ]
+        return {"items": plain} if items else {}
 
     def _repr_html_(self) -> str:
         """The answer for notebooks; every text is escaped."""

@@ -6,15 +6,17 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Literal
 
+from siloquent.errors import SyntaxProblem
 from siloquent.explore.spec.clauses import read_aggregate, read_alias, read_having, read_tail, read_top
 from siloquent.explore.spec.conditions import read_conjunction, read_predicate
 from siloquent.explore.spec.cursor import Cursor
-from siloquent.explore.spec.query import Cube, Predicates, Query, Ranges, Workload
+from siloquent.explore.spec.query import Cube, Item, Predicates, Query, Ranges, Workload
 from siloquent.explore.spec.sql import check_qualifiers, read_table_name
 
 
 def read_bin(cursor: Cursor, *, explain: bool = False) -> Query:
     """The whole question from BIN to its end."""
+    start = cursor.token.start
     cursor.expect("BIN")
     table = read_table_name(cursor)
     cursor.expect("ON")
@@ -25,9 +27,12 @@ def read_bin(cursor: Cursor, *, explain: bool = False) -> Query:
     cursor.expect("=")
     workload = _read_workload(cursor)
     where = read_conjunction(cursor) if cursor.take("AND") else None
-    having = read_having(cursor, aggregate, alias)
-    top = read_top(cursor, aggregate, alias, largest=True)
-    promise, tail = read_tail(cursor, aggregate)
+    items = [Item(aggregate, alias)]
+    having = read_having(cursor, items)
+    if having and having[0] != aggregate:
+        raise SyntaxProblem("BIN chooses parts by the aggregate behind ON", position=start, fix="ask two questions")
+    top = read_top(cursor, items, largest=True)
+    promise, tail = read_tail(cursor, [aggregate])
     check_qualifiers(cursor, table)
     return Query(
         table=table,

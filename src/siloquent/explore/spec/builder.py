@@ -9,24 +9,33 @@ from fractions import Fraction
 from typing import Literal
 
 from siloquent.errors import RequestError
+from siloquent.explore.spec.aggregates import (
+    Aggregate,
+    Average,
+    Count,
+    Deviation,
+    Quantile,
+    Sum,
+    Variance,
+)
 from siloquent.explore.spec.numbers import decimal_of
-from siloquent.explore.spec.parse import parse_expression, parse_predicate
+from siloquent.explore.spec.parse import parse_aggregate, parse_expression, parse_predicate
 from siloquent.explore.spec.predicate import And, Predicate
 from siloquent.explore.spec.query import (
     DEFAULT_BETA,
     Accuracy,
-    Aggregate,
-    Count,
+    Bound,
     Cube,
     GroupBy,
     Having,
+    Item,
+    Join,
     Predicates,
     Promise,
     Query,
     Ranges,
     Reuse,
     Spend,
-    Sum,
     Top,
     Workload,
 )
@@ -55,6 +64,39 @@ def sum_of(table: str, attribute: str) -> Question:
     return Question(table, Sum(attribute))
 
 
+def average_of(table: str, attribute: str) -> Question:
+    """The mean of ``attribute`` over the rows of ``table`` that have one.
+
+    >>> average_of("visits", "cost").by("ward").within(units="0.5", at_least=5000).query().aggregate
+    Average(attribute='cost')
+    """
+    return Question(table, Average(attribute))
+
+
+def variance_of(table: str, attribute: str) -> Question:
+    """The mean squared distance of ``attribute`` from its mean."""
+    return Question(table, Variance(attribute))
+
+
+def deviation_of(table: str, attribute: str) -> Question:
+    """The square root of the variance of ``attribute``."""
+    return Question(table, Deviation(attribute))
+
+
+def median_of(table: str, attribute: str) -> Question:
+    """The declared value of ``attribute`` in the middle of the rows of ``table``."""
+    return quantile_of(table, attribute, "0.5")
+
+
+def quantile_of(table: str, attribute: str, share: Number) -> Question:
+    """The declared value of ``attribute`` below which that share of the rows of ``table`` lies.
+
+    >>> quantile_of("visits", "age", 0.9).by("ward").within(rows=20).query().aggregate
+    Quantile(attribute='age', share=Decimal('0.9'))
+    """
+    return Question(table, Quantile(attribute, decimal_of(share, "share")))
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question in the making. ``query()`` ends it; ``session.ask`` takes it as it is."""
@@ -69,6 +111,9 @@ class Question:
     past: Reuse = "any"
     is_optimistic: bool = False
     alias: str = ""
+    others: tuple[tuple[Item, Bound | None], ...] = ()
+    choice_bound: Bound | None = None
+    source: Join | None = None
 
     def by(self, *keys: str) -> Question:
         """One part for each combination of the declared values of ``keys``, written as behind GROUP BY."""
@@ -94,13 +139,51 @@ class Question:
         """Only rows that meet ``condition``, written as behind WHERE; a second one joins it by AND."""
         return replace(self, conditions=(*self.conditions, _condition(condition)))
 
-    def having(self, *, over: Number | None = None, at_least: Number | None = None, values: bool = False) -> Question:
-        """Only the parts above a threshold; ``values``: show every part's value, and filter for free."""
+    def joined(self, table: str, key: str) -> Question:
+        """Each row with the row of ``table`` that has the same ``key``."""
+        return replace(self, source=Join(table, key))
+
+    def also(
+        self,
+        aggregate: str,
+        *,
+        rows: Number | None = None,
+        percent: Number | None = None,
+        units: Number | None = None,
+        named: str = "",
+    ) -> Question:
+        """One more aggregate of the same groups, written as in SQL, with an error bound of its own (unless by budget).
+
+        >>> average_of("visits", "cost").also("COUNT(*)", rows=200).within(units=1, at_least=500).query().others
+        (Item(aggregate=Count(), alias=''),)
+        """
+        item = Item(parse_aggregate(aggregate), named)
+        return replace(self, others=(*self.others, (item, _bound(item.aggregate, rows, percent, units))))
+
+    def having(
+        self,
+        *,
+        over: Number | None = None,
+        at_least: Number | None = None,
+        values: bool = False,
+        of: str = "",
+        rows: Number | None = None,
+        units: Number | None = None,
+    ) -> Question:
+        """Only the parts above a threshold; ``values``: show every part's value, and filter for free.
+
+        Args:
+            of: Another aggregate to choose by, written as in SQL; the values of the chosen groups are then shown.
+            rows: Its error bound, if it is a count that is not shown.
+            units: Its error bound, if it is a sum that is not shown.
+        """
         if (over is None) == (at_least is None):
             raise RequestError("having takes over or at_least.", fix="having(over=1000)")
-        if over is not None:
-            return self._choose(Having(">", decimal_of(over, "over")), values)
-        return self._choose(Having(">=", decimal_of(at_least, "at_least")), values)
+        by = parse_aggregate(of) if of else None
+        op: Literal[">", ">="] = ">" if over is not None else ">="
+        threshold = decimal_of(over, "over") if over is not None else decimal_of(at_least, "at_least")
+        asked = replace(self, choice_bound=None if by is None else _bound(by, rows, None, units))
+        return asked._choose(Having(op, threshold, by), values or by is not None)
 
     def top(self, k: int, *, values: bool = False) -> Question:
         """Only the ``k`` parts with the largest value; ``values``: show every part's value, and sort for free."""
@@ -122,25 +205,24 @@ class Question:
         units: Number | None = None,
         confidence: Number | Fraction | None = None,
         joint: bool = False,
+        at_least: Number | None = None,
     ) -> Question:
         """How exact the answer must be.
 
         Args:
-            rows: The error bound of counts.
-            percent: The error bound of counts as a share of the declared ``size_hint``.
-            units: The error bound of a sum, in the attribute's own unit.
+            rows: The error bound of counts, and of quantiles in rows of rank.
+            percent: The same as a share of the declared ``size_hint``.
+            units: The error bound of a sum, average, variance or deviation, in the attribute's own unit.
             confidence: How surely; 0.9995 if it is not said.
             joint: With ``having`` or ``top``: both kinds of error together.
+            at_least: Averages and variances keep the bound for groups of so many rows.
         """
-        given = {"rows": rows, "percent": percent, "units": units}
-        said = [(name, value) for name, value in given.items() if value is not None]
-        if len(said) != 1 or (said[0][0] == "units") != isinstance(self.aggregate, Sum):
-            raise RequestError(
-                "within takes one error bound: rows or percent for counts, units for sums.",
-                fix="within(units=5000)" if isinstance(self.aggregate, Sum) else "within(rows=200)",
-            )
-        name, value = said[0]
-        return replace(self, promise=Accuracy(decimal_of(value, name), _beta(confidence), name == "percent", joint))
+        bound = _bound(self.aggregate, rows, percent, units)
+        if bound is None:
+            raise _one_bound(self.aggregate)
+        least = None if at_least is None else _whole(at_least, "at_least")
+        promise = Accuracy(bound.error, _beta(confidence), bound.percent, joint, at_least=least)
+        return replace(self, promise=promise)
 
     def spend(
         self,
@@ -186,7 +268,7 @@ class Question:
         return Query(
             table=self.table,
             workload=self.workload,
-            promise=self.promise,
+            promise=self._promised(self.promise),
             aggregate=self.aggregate,
             where=_all(self.conditions),
             having=self.choice if isinstance(self.choice, Having) else None,
@@ -195,7 +277,18 @@ class Question:
             reuse=self.past,
             optimistic=self.is_optimistic,
             alias=self.alias,
+            others=tuple(item for item, _ in self.others),
+            join=self.source,
         )
+
+    def _promised(self, promise: Promise) -> Promise:
+        """The promise with the bounds of further aggregates, which stand beside them until the end."""
+        bounds = [*(bound for _, bound in self.others), *([self.choice_bound] if self.choice_bound else [])]
+        if isinstance(promise, Accuracy):
+            return replace(promise, more=tuple(bound for bound in bounds if bound is not None))
+        if any(bounds):
+            raise RequestError("A question has error bounds or a budget, not both.", fix="also('AVG(cost)')")
+        return promise
 
     def _over(self, workload: Workload) -> Question:
         if self.workload != EVERY_ROW:
@@ -220,11 +313,31 @@ def _ranges(shape: Literal["histogram", "prefix"], attribute: str, lo: Number, h
     return Ranges(shape, attribute, decimal_of(lo, "lo"), decimal_of(hi, "hi"), decimal_of(width, "width"))
 
 
-def _whole(k: int) -> int:
-    number = decimal_of(k, "k")
+def _whole(k: Number, what: str = "k") -> int:
+    number = decimal_of(k, what)
     if number % 1:
-        raise RequestError(f"k is a whole number, not {number}.", fix="top(3)")
+        raise RequestError(f"{what} is a whole number, not {number}.", fix=f"{what}=3")
     return int(number)
+
+
+def _bound(aggregate: Aggregate, rows: Number | None, percent: Number | None, units: Number | None) -> Bound | None:
+    """The one error bound that was given in the unit of ``aggregate``; None if none was given."""
+    given = {"rows": rows, "percent": percent, "units": units}
+    said = [(name, value) for name, value in given.items() if value is not None]
+    if not said:
+        return None
+    name, value = said[0]
+    if len(said) != 1 or (name != "units") != isinstance(aggregate, (Count, Quantile)):
+        raise _one_bound(aggregate)
+    return Bound(decimal_of(value, name), name == "percent")
+
+
+def _one_bound(aggregate: Aggregate) -> RequestError:
+    in_rows = isinstance(aggregate, (Count, Quantile))
+    return RequestError(
+        "An aggregate takes one error bound: rows or percent for counts and quantiles, units for all others.",
+        fix="within(rows=200)" if in_rows else "within(units=5000)",
+    )
 
 
 def _beta(confidence: Number | Fraction | None) -> Fraction:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import Field, fields, is_dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -40,13 +40,24 @@ def _document(value: Any) -> Any:
             "values": [_constant(one) for one in value.values],
         }
     if is_dataclass(value):
-        parts = {part.name: _document(getattr(value, part.name)) for part in fields(value)}
+        parts = {
+            part.name: _document(getattr(value, part.name)) for part in fields(value) if not _is_later(value, part)
+        }
         return {"is": type(value).__name__.lower(), **parts}
     if isinstance(value, tuple):
         return [_document(part) for part in value]
     if isinstance(value, Fraction):
         return f"{value.numerator}/{value.denominator}"
     return number_text(value) if isinstance(value, Decimal) else value
+
+
+_LATER = frozenset({"others", "join", "more", "at_least", "of"})
+"""Fields that came after the first ledgers."""
+
+
+def _is_later(value: Any, part: Field[Any]) -> bool:
+    """Whether ``part`` is left out, so that questions of earlier versions keep their digests."""
+    return part.name in _LATER and getattr(value, part.name) == part.default
 
 
 def _constant(value: Any) -> dict[str, str]:

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import Literal, cast
 
-from siloquent.errors import SyntaxProblem
+from siloquent.errors import RequestError, SyntaxProblem
+from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Quantile, Sum, Variance
 from siloquent.explore.spec.cursor import Cursor
 from siloquent.explore.spec.forms import FLIPPED
 from siloquent.explore.spec.predicate import CompareOp
-from siloquent.explore.spec.query import (
-    DEFAULT_BETA,
-    Accuracy,
-    Aggregate,
-    Count,
-    Having,
-    Promise,
-    Reuse,
-    Spend,
-    Sum,
-    Top,
-)
-from siloquent.explore.spec.words import AGGREGATES, CLAUSES, COMPARISONS, OTHER_AGGREGATES, SEVERAL, TAIL, Refusal
+from siloquent.explore.spec.query import DEFAULT_BETA, Accuracy, Bound, Having, Item, Promise, Reuse, Spend, Top
+from siloquent.explore.spec.words import AGGREGATES, CLAUSES, COMPARISONS, OTHER_AGGREGATES, TAIL, Refusal, bounds_of
 
 _COUNT_OF = Refusal(
     "COUNT counts rows: COUNT(*).", "COUNT(*), with WHERE ward IS NOT NULL where rows without a ward are to be left out"
 )
-_SUM_OF = Refusal(
-    "SUM takes one declared attribute.", "declare what is to be summed as an attribute of its own, then SUM(cost)"
+_IN_ROWS = Refusal(
+    "The errors of SUM, AVG, VAR and STDDEV are in the attribute's own unit.", "ERROR 5000, without ROWS"
 )
-_AT_LEAST = Refusal("FOR AT LEAST is not in this version.", "ask SUM(cost) and COUNT(*), each with its ERROR")
-_SUM_IN_ROWS = Refusal("The error of a sum is in the attribute's own unit.", "ERROR 5000, without ROWS")
 
 
 def at_aggregate(cursor: Cursor) -> bool:
@@ -42,19 +31,31 @@ def at_aggregate(cursor: Cursor) -> bool:
 
 
 def read_aggregate(cursor: Cursor) -> Aggregate:
-    """COUNT(*) or SUM(attribute)."""
+    """``COUNT(*)``, ``AVG(attribute)``, ``QUANTILE(attribute, 0.9)`` and their kin."""
     if at_aggregate(cursor) and cursor.token.word in OTHER_AGGREGATES:
-        raise cursor.refused(OTHER_AGGREGATES[cursor.token.word])
+        raise _other(cursor)
     function = cursor.expect(*AGGREGATES)
     cursor.expect("(")
     if at_aggregate(cursor):
         raise cursor.refused(Refusal("Aggregates do not nest.", "ask the inner one for each group, with its own ERROR"))
     if cursor.at("DISTINCT"):
         raise cursor.problem()
-    aggregate = _count(cursor) if function == "COUNT" else _sum(cursor)
+    aggregate = _count(cursor) if function == "COUNT" else _of_attribute(cursor, function)
     if cursor.at("OVER", "FILTER"):
         raise cursor.problem()
     return aggregate
+
+
+def _other(cursor: Cursor) -> RequestError:
+    """Why the aggregate here is refused; for MIN and MAX with a quantile of the attribute that stands in them."""
+    word = cursor.token.word
+    refused = cursor.refused(OTHER_AGGREGATES[word])
+    if word in ("MIN", "MAX"):
+        cursor.advance()
+        cursor.advance()
+        named = cursor.token.kind in ("word", "quoted") and cursor.following.word == ")"
+        refused.fix = bounds_of(cursor.token.text if named else "cost", largest=word == "MAX")
+    return refused
 
 
 def _count(cursor: Cursor) -> Count:
@@ -64,18 +65,36 @@ def _count(cursor: Cursor) -> Count:
     return Count()
 
 
-def _sum(cursor: Cursor) -> Sum:
+def _of_attribute(cursor: Cursor, function: str) -> Aggregate:
+    only = Refusal(
+        f"{function} takes one declared attribute.",
+        f"declare what is wanted as an attribute of its own, then {function}(cost)",
+    )
     if cursor.token.kind not in ("word", "quoted"):
-        raise cursor.refused(_SUM_OF)
+        raise cursor.refused(only)
     first = cursor.token
     name = cursor.name("an attribute")
     if cursor.take("."):
         cursor.qualifiers.append(first)
         name = cursor.name("an attribute")
+    share = Decimal("0.5")
+    if function == "QUANTILE":
+        cursor.expect(",")
+        share = cursor.number("The share of a quantile")
     if not cursor.at(")"):
-        raise cursor.refused(_SUM_OF)
+        raise cursor.refused(only)
     cursor.advance()
-    return Sum(name)
+    return Quantile(name, share) if function in ("QUANTILE", "MEDIAN") else _FUNCTIONS[function](name)
+
+
+_FUNCTIONS: dict[str, type[Sum | Average | Variance | Deviation]] = {
+    "SUM": Sum,
+    "AVG": Average,
+    "VAR": Variance,
+    "VAR_POP": Variance,
+    "STDDEV": Deviation,
+    "STDDEV_POP": Deviation,
+}
 
 
 def read_alias(cursor: Cursor) -> str:
@@ -83,17 +102,17 @@ def read_alias(cursor: Cursor) -> str:
     return cursor.name("a column of the answer") if cursor.take("AS") else ""
 
 
-def read_having(cursor: Cursor, aggregate: Aggregate | None, alias: str) -> tuple[Aggregate, Having] | None:
-    """``HAVING agg > number``, in either direction; ``aggregate`` is the one that was asked for before, if any."""
+def read_having(cursor: Cursor, items: Sequence[Item]) -> tuple[Aggregate, Having] | None:
+    """``HAVING agg > number``, in either direction; ``items`` are the aggregates that were asked for before, if any."""
     if not cursor.take("HAVING"):
         return None
     start = cursor.token.start
     if cursor.at("-", "+") or cursor.token.kind == "number":
         threshold = cursor.number("A threshold")
         op = FLIPPED[_comparison(cursor)]
-        found = _same_aggregate(cursor, aggregate, alias)
+        found = _chosen_by(cursor, items)
     else:
-        found = _same_aggregate(cursor, aggregate, alias)
+        found = _chosen_by(cursor, items)
         op = _comparison(cursor)
         threshold = cursor.number("A threshold")
     if op not in (">", ">="):
@@ -105,38 +124,38 @@ def read_having(cursor: Cursor, aggregate: Aggregate | None, alias: str) -> tupl
         )
     if cursor.at("AND", "OR"):
         raise cursor.refused(Refusal("HAVING has one threshold.", "ask for the counts, and filter the answer for free"))
-    return found, Having(op, threshold)
+    return found, Having(op, threshold, found if items else None)
 
 
 def _comparison(cursor: Cursor) -> CompareOp:
     return cast(CompareOp, cursor.expect(*COMPARISONS))
 
 
-def _same_aggregate(cursor: Cursor, aggregate: Aggregate | None, alias: str) -> Aggregate:
+def _chosen_by(cursor: Cursor, items: Sequence[Item]) -> Aggregate:
+    """The aggregate behind HAVING or ORDER BY, by itself or by its other name."""
     here = cursor.token
-    if alias and here.kind in ("word", "quoted") and here.text == alias and cursor.following.word != "(":
-        cursor.advance()
-        assert aggregate is not None  # an alias names one
-        return aggregate
+    if here.kind in ("word", "quoted") and cursor.following.word != "(":
+        for item in items:
+            if item.alias == here.text:
+                cursor.advance()
+                return item.aggregate
     if not at_aggregate(cursor) and here.kind in ("word", "quoted"):
         why = "Groups come in declared order; only an aggregate sorts or filters them."
         raise cursor.refused(Refusal(why, "ORDER BY COUNT(*) DESC LIMIT 3, or put conditions on rows into WHERE"))
-    found = read_aggregate(cursor)
-    if aggregate is not None and found != aggregate:
-        raise SyntaxProblem(
-            "HAVING and ORDER BY take the aggregate that is asked for; another one is not in this version",
-            position=here.start,
-            fix="ask two questions",
-        )
-    return found
+    return read_aggregate(cursor)
 
 
-def read_top(cursor: Cursor, aggregate: Aggregate | None, alias: str, *, largest: bool) -> tuple[Aggregate, Top] | None:
+def read_top(cursor: Cursor, items: Sequence[Item], *, largest: bool) -> tuple[Aggregate, Top] | None:
     """``ORDER BY agg [DESC|ASC] LIMIT k``; ``largest``: what it means without DESC or ASC."""
     if not cursor.take("ORDER"):
         return None
     cursor.expect("BY")
-    found = _same_aggregate(cursor, aggregate, alias)
+    start = cursor.token.start
+    found = _chosen_by(cursor, items)
+    if items and all(item.aggregate != found for item in items):
+        raise SyntaxProblem(
+            "ORDER BY takes an aggregate that is asked for", position=start, fix="put it among the items, too"
+        )
     direction = cursor.take("DESC", "ASC")
     if cursor.at(","):
         raise cursor.refused(Refusal("Ties come in declared order.", "ORDER BY the aggregate alone"))
@@ -145,7 +164,8 @@ def read_top(cursor: Cursor, aggregate: Aggregate | None, alias: str, *, largest
             Refusal("ORDER BY needs LIMIT k.", "leave ORDER BY out, and sort the answer for free; or add LIMIT 3")
         )
     cursor.expect("LIMIT")
-    return found, Top(_whole(cursor, "LIMIT"), direction == "DESC" if direction else largest)
+    k = _whole(cursor, "LIMIT")
+    return found, Top(k, direction == "DESC" if direction else largest, found if items else None)
 
 
 def _whole(cursor: Cursor, what: str) -> int:
@@ -160,33 +180,34 @@ def _whole(cursor: Cursor, what: str) -> int:
 
 @dataclass(slots=True)
 class Tail:
-    """What stands behind a question, as far as it has been read."""
+    """What stands behind a question, as far as it has been read; ``asked``: the aggregates that need an error bound."""
 
-    aggregate: Aggregate
-    error: Decimal | None = None
-    percent: bool = False
+    asked: Sequence[Aggregate]
+    bounds: list[Bound] = field(default_factory=list)
     amount: Decimal | None = None
     currency: Literal["epsilon", "rho"] = "epsilon"
     delta: Decimal | None = None
     beta: Fraction = DEFAULT_BETA
     joint: bool = False
+    at_least: int | None = None
     reuse: Reuse = "any"
     optimistic: bool = False
 
     def promise(self) -> Promise | None:
         """The accuracy or the budget; None if neither was read."""
-        if self.error is not None:
-            return Accuracy(self.error, self.beta, self.percent, self.joint)
+        if self.bounds:
+            first, *more = self.bounds
+            return Accuracy(first.error, self.beta, first.percent, self.joint, tuple(more), self.at_least)
         if self.amount is not None:
             return Spend(self.amount, self.currency, self.delta, self.beta, self.joint)
         return None
 
 
-def read_tail(cursor: Cursor, aggregate: Aggregate) -> tuple[Promise, Tail]:
-    """ERROR or BUDGET, CONFIDENCE, REUSE and PREFER in any order, each once; nothing else may follow."""
+def read_tail(cursor: Cursor, asked: Sequence[Aggregate]) -> tuple[Promise, Tail]:
+    """ERROR or BUDGET, CONFIDENCE, FOR AT LEAST, REUSE and PREFER in any order, each once; nothing else may follow."""
     if not cursor.at(*TAIL) and not cursor.is_over:
         raise cursor.problem(*CLAUSES[1:])
-    tail, left = Tail(aggregate), list(TAIL)
+    tail, left = Tail(asked), list(TAIL)
     while cursor.at(*TAIL):
         start = cursor.token.start
         word = cursor.advance().word
@@ -195,7 +216,7 @@ def read_tail(cursor: Cursor, aggregate: Aggregate) -> tuple[Promise, Tail]:
         left = [other for other in left if other != word and {other, word} != {"ERROR", "BUDGET"}]
         _READERS[word](cursor, tail)
     if not cursor.is_over:
-        raise cursor.problem(*(word for word in left if word != "FOR"), "the end")
+        raise cursor.problem(*left, "the end")
     cursor.finish()
     promise = tail.promise()
     if promise is None:
@@ -205,18 +226,23 @@ def read_tail(cursor: Cursor, aggregate: Aggregate) -> tuple[Promise, Tail]:
             expected="ERROR or BUDGET",
             fix="add ERROR 200, or BUDGET 0.01 EPSILON",
         )
+    if tail.at_least is not None and not tail.bounds:
+        raise RequestError("FOR AT LEAST belongs to ERROR.", fix="leave it out, or write ERROR instead of BUDGET")
     return promise, tail
 
 
 def _error(cursor: Cursor, tail: Tail) -> None:
-    tail.error = cursor.number("ERROR")
-    if cursor.at("ROWS") and isinstance(tail.aggregate, Sum):
-        raise cursor.refused(_SUM_IN_ROWS)
-    tail.percent = cursor.take("ROWS", "PERCENT") == "PERCENT"
-    if cursor.at("%"):
-        raise cursor.refused(Refusal("The share of size_hint is written in words.", "ERROR 2 PERCENT"))
-    if cursor.at(","):
-        raise cursor.refused(SEVERAL)
+    while True:
+        place = len(tail.bounds)
+        error = cursor.number("ERROR")
+        in_rows = place >= len(tail.asked) or isinstance(tail.asked[place], (Count, Quantile))
+        if cursor.at("ROWS") and not in_rows:
+            raise cursor.refused(_IN_ROWS)
+        tail.bounds.append(Bound(error, cursor.take("ROWS", "PERCENT") == "PERCENT"))
+        if cursor.at("%"):
+            raise cursor.refused(Refusal("The share of size_hint is written in words.", "ERROR 2 PERCENT"))
+        if not cursor.take(","):
+            return
 
 
 def _budget(cursor: Cursor, tail: Tail) -> None:
@@ -240,9 +266,11 @@ def _confidence(cursor: Cursor, tail: Tail) -> None:
     tail.joint = cursor.take("JOINT") == "JOINT"
 
 
-def _for(cursor: Cursor, _: Tail) -> None:
+def _for(cursor: Cursor, tail: Tail) -> None:
     cursor.expect("AT")
-    raise cursor.refused(_AT_LEAST)
+    cursor.expect("LEAST")
+    tail.at_least = _whole(cursor, "FOR AT LEAST")
+    cursor.expect("ROWS")
 
 
 def _reuse(cursor: Cursor, tail: Tail) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +35,10 @@ class Measured:
 
     def to_payload(self) -> bytes:
         """Canonical bytes: the same measurement always gives the same ones."""
-        plain = {
-            "format": 1,
+        return _bytes({"format": 1, **self._plain()})
+
+    def _plain(self) -> dict[str, Any]:
+        return {
             "mechanism": self.mechanism,
             "form": self.form,
             "event": event_to_json(self.event),
@@ -43,29 +46,55 @@ class Measured:
             "alpha": self.alpha,
             "strategy": [_packed(matrix) for matrix in self.strategy],
         }
-        return json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
     def from_payload(cls, payload: bytes) -> Measured:
-        """The measurement that ``payload`` was made from.
+        """The one measurement that ``payload`` was made from.
 
         Raises:
             LedgerError: it is not one, or of a later format.
         """
-        try:
-            plain = json.loads(payload)
-            if plain["format"] != 1:
-                raise LedgerError("A stored answer has a later format.", fix="pip install --upgrade siloquent")
-            return cls(
-                mechanism=plain["mechanism"],
-                form=plain["form"],
-                event=event_from_json(plain["event"]),
-                values=tuple(plain["values"]),
-                alpha=plain["alpha"],
-                strategy=tuple(_unpacked(text) for text in plain["strategy"]),
-            )
-        except (ValueError, KeyError, TypeError) as broken:
-            raise LedgerError("A stored answer cannot be read.", fix="siloquent ledger verify") from broken
+        measured = measurements(payload)
+        if len(measured) != 1:
+            raise LedgerError("A stored answer does not belong to this question.", fix="siloquent ledger verify")
+        return measured[0]
+
+    @classmethod
+    def _from_plain(cls, plain: dict[str, Any]) -> Measured:
+        return cls(
+            mechanism=plain["mechanism"],
+            form=plain["form"],
+            event=event_from_json(plain["event"]),
+            values=tuple(plain["values"]),
+            alpha=plain["alpha"],
+            strategy=tuple(_unpacked(text) for text in plain["strategy"]),
+        )
+
+
+def payload_of(parts: Sequence[Measured]) -> bytes:
+    """What the ledger keeps of the measurements that one permit paid for, one or several."""
+    if len(parts) == 1:
+        return parts[0].to_payload()
+    return _bytes({"format": 1, "parts": [part._plain() for part in parts]})
+
+
+def measurements(payload: bytes) -> tuple[Measured, ...]:
+    """The measurements that ``payload`` was made from.
+
+    Raises:
+        LedgerError: it holds none, or of a later format.
+    """
+    try:
+        plain = json.loads(payload)
+        if plain["format"] != 1:
+            raise LedgerError("A stored answer has a later format.", fix="pip install --upgrade siloquent")
+        return tuple(Measured._from_plain(part) for part in plain.get("parts", [plain]))
+    except (ValueError, KeyError, TypeError, AttributeError) as broken:
+        raise LedgerError("A stored answer cannot be read.", fix="siloquent ledger verify") from broken
+
+
+def _bytes(plain: dict[str, Any]) -> bytes:
+    return json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
 
 
 def _packed(matrix: NDArray[np.int64]) -> list[object]:

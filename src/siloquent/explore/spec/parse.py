@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from siloquent.errors import SyntaxProblem
+from siloquent.explore.spec.aggregates import Aggregate
 from siloquent.explore.spec.bin import read_bin
+from siloquent.explore.spec.clauses import read_aggregate
 from siloquent.explore.spec.conditions import read_expression, read_predicate
 from siloquent.explore.spec.cursor import Cursor
 from siloquent.explore.spec.forms import MOST_DEPTH, attribute_of, tidy
@@ -47,6 +49,15 @@ def parse_predicate(text: str) -> Predicate:
     Compare(left=Column(name='age'), op='>', right=Value(value=30))
     """
     return tidy(_whole(text, lambda cursor: _unqualified(cursor, read_predicate)))
+
+
+def parse_aggregate(text: str) -> Aggregate:
+    """An aggregate by itself, as among the items.
+
+    >>> parse_aggregate("median(age)")
+    Quantile(attribute='age', share=Decimal('0.5'))
+    """
+    return _whole(text, lambda cursor: _unqualified(cursor, read_aggregate))
 
 
 def parse_expression(text: str) -> Expression:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Literal
 
 from siloquent.errors import RequestError
+from siloquent.explore.spec.aggregates import (
+    Aggregate,
+    Average,
+    Count,
+    Deviation,
+    Moment,
+    Quantile,
+    Sum,
+    Variance,
+    column_of,
+)
 from siloquent.explore.spec.forms import one_attribute, tidy
 from siloquent.explore.spec.numbers import MOST_DIGITS, check_number
 from siloquent.explore.spec.predicate import Expression, Predicate, check_name
@@ -17,24 +28,8 @@ Reuse = Literal["any", "none", "simultaneous"]
 DEFAULT_BETA = Fraction(1, 2000)
 MOST_PREDICATES = 100_000
 MOST_KEYS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """COUNT(*): how many rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sum:
-    """SUM(attribute): the total of a declared number over the rows."""
-
-    attribute: str
-
-    def __post_init__(self) -> None:
-        check_name(self.attribute, "attribute")
-
-
-Aggregate = Count | Sum
+MOST_ITEMS = 64
+MOST_ROWS = 2**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +93,24 @@ class Cube:
             raise RequestError(f"CUBE names 1 to {MOST_KEYS} attributes, each once.", fix="CUBE(ward, sex)")
 
 
-Workload = GroupBy | Predicates | Ranges | Cube
+@dataclass(frozen=True, slots=True)
+class SomeGroups:
+    """The groups of ``all_groups`` whose places are ``chosen``: what a second step asks of reported ones."""
+
+    all_groups: GroupBy
+    chosen: tuple[int, ...]
+
+
+Workload = GroupBy | Predicates | Ranges | Cube | SomeGroups
 
 
 @dataclass(frozen=True, slots=True)
 class Having:
-    """Iceberg: only parts whose aggregate passes ``op threshold`` are wanted."""
+    """Iceberg: only parts whose aggregate passes ``op threshold`` are wanted; ``of``: None for the question's own."""
 
     op: Literal[">", ">="]
     threshold: Decimal
+    of: Aggregate | None = None
 
     def __post_init__(self) -> None:
         if self.op not in (">", ">="):
@@ -116,10 +120,11 @@ class Having:
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The ``k`` parts with the largest (or smallest) aggregate."""
+    """The ``k`` parts with the largest (or smallest) aggregate; ``of``: None for the question's own."""
 
     k: int
     largest: bool = True
+    of: Aggregate | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.k <= MOST_PREDICATES:
@@ -127,22 +132,44 @@ class Top:
 
 
 @dataclass(frozen=True, slots=True)
+class Bound:
+    """An error bound: rows or value units, or ``percent`` of size_hint."""
+
+    error: Decimal
+    percent: bool = False
+
+    def __post_init__(self) -> None:
+        check_number(self.error, "ERROR")
+        if self.error <= 0:
+            raise RequestError(f"ERROR is a number above 0, not {self.error}.", fix="ERROR 200")
+
+
+@dataclass(frozen=True, slots=True)
 class Accuracy:
     """At most ``error`` off (rows or value units, or ``percent`` of size_hint), but with probability beta.
 
-    ``joint``: for icq and tcq, both kinds of error together stay within beta.
+    ``joint``: for icq and tcq, both kinds of error together stay within beta. ``more``: the bounds of further items, in
+    their order, and last that of a HAVING on another aggregate. ``at_least``: averages and variances keep their bound
+    for groups of so many rows.
     """
 
     error: Decimal
     beta: Fraction = DEFAULT_BETA
     percent: bool = False
     joint: bool = False
+    more: tuple[Bound, ...] = ()
+    at_least: int | None = None
 
     def __post_init__(self) -> None:
-        check_number(self.error, "ERROR")
-        if self.error <= 0:
-            raise RequestError(f"ERROR is a number above 0, not {self.error}.", fix="ERROR 200")
+        Bound(self.error, self.percent)  # checks both
         _check_beta(self.beta)
+        if self.at_least is not None and not 1 <= self.at_least <= MOST_ROWS:
+            raise RequestError(f"FOR AT LEAST is 1 to {MOST_ROWS:,} rows.", fix="FOR AT LEAST 5000 ROWS")
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """All error bounds in order."""
+        return (Bound(self.error, self.percent), *self.more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +209,40 @@ Promise = Accuracy | Spend
 
 
 @dataclass(frozen=True, slots=True)
+class Item:
+    """One aggregate that is asked for; ``alias``: what its column is called."""
+
+    aggregate: Aggregate
+    alias: str = ""
+
+    def __post_init__(self) -> None:
+        if self.alias:
+            check_name(self.alias, "column")
+
+    @property
+    def column(self) -> str:
+        """The name of its column."""
+        return self.alias or column_of(self.aggregate)
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Rows of the question's table, each with the row of ``table`` that has the same ``key``."""
+
+    table: str
+    key: str
+
+    def __post_init__(self) -> None:
+        check_name(self.table, "table")
+        check_name(self.key, "attribute")
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """One question. ``shows_values``: the aggregate is among the items asked for (then HAVING and TOP are free).
 
-    ``alias``: what the column of values is called. ``where`` joins every part of the workload by AND.
+    ``alias``: what the column of values is called. ``where`` joins every part of the workload by AND. ``others``:
+    further items, each with a bound of its own.
     """
 
     table: str
@@ -200,33 +257,110 @@ class Query:
     optimistic: bool = False
     explain: bool = False
     alias: str = ""
+    others: tuple[Item, ...] = ()
+    join: Join | None = None
 
     def __post_init__(self) -> None:
         check_name(self.table, "table")
         if self.where is not None:
             object.__setattr__(self, "where", tidy(self.where))
+        for name in ("having", "top"):
+            choice = getattr(self, name)
+            if choice is not None and choice.of == self.aggregate:  # one meaning, one form
+                object.__setattr__(self, name, replace(choice, of=None))
+        self._check_choice()
+        self._check_items()
+        self._check_bounds()
+
+    def _check_choice(self) -> None:
         if self.having and self.top:
             raise RequestError("A question has HAVING or LIMIT, not both.", fix="ask for the counts and filter them")
         if not self.shows_values and not (self.having or self.top):
             raise RequestError("Nothing is asked for.", fix="SELECT ward, COUNT(*) FROM ..")
+        if not self.shows_values and not isinstance(self.aggregate, (Count, Sum)):
+            raise RequestError(
+                "Groups are chosen unseen by COUNT(*) or SUM only.",
+                fix="put the aggregate among the items: the choice is then free",
+            )
         if self.shows_values and (self.having or self.top) and not isinstance(self.workload, GroupBy):
             raise RequestError(
                 "BIN shows values or chooses parts, not both.",
                 fix="leave HAVING or LIMIT out, and filter the answer for free",
             )
-        if isinstance(self.aggregate, Sum) and isinstance(self.promise, Accuracy) and self.promise.percent:
-            raise RequestError(
-                "PERCENT is a share of the declared number of rows, so it bounds counts only.",
-                fix="give the error of a sum in the attribute's own unit: ERROR 5000",
-            )
-        self._check_alias()
+        if self.top and self.top.of is not None and self.top.of not in self.aggregates:
+            raise RequestError("ORDER BY takes an aggregate that is asked for.", fix="put it among the items, too")
+        if self.chooses_by_another and not isinstance(self.having.of, (Count, Sum)):  # type: ignore[union-attr]
+            raise RequestError("HAVING takes COUNT(*), SUM, or an aggregate that is asked for.")
 
-    def _check_alias(self) -> None:
-        if not self.alias:
+    def _check_items(self) -> None:
+        if self.alias:
+            check_name(self.alias, "column")
+            if not self.shows_values:
+                raise RequestError("Only shown values have a name.", fix="leave AS out")
+        if not self.others:
             return
-        check_name(self.alias, "column")
-        if not self.shows_values:
-            raise RequestError("Only shown values have a name.", fix="leave AS out")
+        if not self.shows_values or len(self.others) >= MOST_ITEMS:
+            raise RequestError(f"A question shows 1 to {MOST_ITEMS} aggregates.")
+        if len(set(self.aggregates)) != len(self.aggregates):
+            raise RequestError("The question names an aggregate twice.", fix="name it once")
+        names = [item.column for item in self.items]
+        if len(set(names)) != len(names):
+            raise RequestError("Two columns of the answer have one name.", fix="AVG(cost) AS mean_cost")
+
+    def _check_bounds(self) -> None:
+        promise = self.promise
+        if not isinstance(promise, Accuracy):
+            return
+        asked = self.bounded
+        if len(promise.bounds) != len(asked):
+            raise RequestError(
+                f"There are {len(promise.bounds)} error bounds for {len(asked)} aggregates: one each, in the order in "
+                "which they are asked, and that of a HAVING on another aggregate last.",
+                fix=f"ERROR {', '.join(['200'] * len(asked))}",
+            )
+        for bound, aggregate in zip(promise.bounds, asked, strict=True):
+            if bound.percent and not isinstance(aggregate, (Count, Quantile)):
+                raise RequestError(
+                    "PERCENT is a share of the declared number of rows, so it bounds counts only.",
+                    fix=f"give the error of {_WORDS[type(aggregate)]} in the attribute's own unit: ERROR 5000",
+                )
+        spread = any(isinstance(one, (Variance, Deviation)) for one in asked)
+        if spread and promise.at_least is None:
+            raise RequestError(
+                "VAR and STDDEV keep an error for groups of some size only.",
+                fix="FOR AT LEAST 5000 ROWS, or BUDGET 0.1 EPSILON instead of ERROR",
+            )
+        if promise.at_least is not None and not spread and not any(isinstance(one, Average) for one in asked):
+            raise RequestError(
+                "FOR AT LEAST belongs to AVG, VAR and STDDEV: other errors do not depend on a group's size.",
+                fix="leave it out",
+            )
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """What is shown, in order."""
+        return (Item(self.aggregate, self.alias), *self.others) if self.shows_values else ()
+
+    @property
+    def aggregates(self) -> tuple[Aggregate, ...]:
+        """The question's own aggregates: those shown, or the one that groups are chosen by."""
+        return (self.aggregate, *(item.aggregate for item in self.others))
+
+    @property
+    def chooses_by_another(self) -> bool:
+        """Whether HAVING takes an aggregate that is not shown: groups are then chosen before anything is asked."""
+        return self.having is not None and self.having.of is not None and self.having.of not in self.aggregates
+
+    @property
+    def bounded(self) -> tuple[Aggregate, ...]:
+        """The aggregates that have an error bound each, in order."""
+        of = self.having.of if self.having is not None and self.chooses_by_another else None
+        return self.aggregates if of is None else (*self.aggregates, of)
+
+    @property
+    def is_composite(self) -> bool:
+        """Whether the answer is put together from several measurements, or is not linear in them."""
+        return bool(self.others) or self.chooses_by_another or not isinstance(self.aggregate, (Count, Sum, Moment))
 
     @property
     def kind(self) -> Kind:
@@ -234,3 +368,7 @@ class Query:
         if self.shows_values:
             return "wcq"
         return "icq" if self.having else "tcq"
+
+
+_WORDS: dict[type[Aggregate], str] = {Sum: "a sum", Average: "an average", Variance: "a variance"}
+_WORDS |= {Deviation: "a deviation", Moment: "a sum"}

@@ -8,6 +8,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from functools import singledispatch
 
+from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Quantile, Sum, Variance
 from siloquent.explore.spec.numbers import number_text, share_text
 from siloquent.explore.spec.predicate import (
     And,
@@ -27,14 +28,14 @@ from siloquent.explore.spec.predicate import (
 )
 from siloquent.explore.spec.query import (
     Accuracy,
-    Aggregate,
+    Bound,
     Cube,
     GroupBy,
+    Item,
     Predicates,
     Promise,
     Query,
     Ranges,
-    Sum,
     Workload,
 )
 from siloquent.explore.spec.sql import EVERY_ROW
@@ -64,8 +65,17 @@ def render(query: Query) -> str:
 
 
 def render_aggregate(aggregate: Aggregate) -> str:
-    """``COUNT(*)`` or ``SUM(cost)``."""
-    return f"SUM({render_name(aggregate.attribute)})" if isinstance(aggregate, Sum) else "COUNT(*)"
+    """``COUNT(*)``, ``AVG(cost)``, ``QUANTILE(cost, 0.9)``: as the language writes it."""
+    if isinstance(aggregate, Count):
+        return "COUNT(*)"
+    name = render_name(aggregate.attribute)
+    if isinstance(aggregate, Quantile):
+        share = number_text(aggregate.share)
+        return f"MEDIAN({name})" if share == "0.5" else f"QUANTILE({name}, {share})"
+    return f"{_FUNCTIONS[type(aggregate)]}({name})"
+
+
+_FUNCTIONS: dict[type[Aggregate], str] = {Sum: "SUM", Average: "AVG", Variance: "VAR", Deviation: "STDDEV"}
 
 
 def render_predicate(predicate: Predicate) -> str:
@@ -101,25 +111,27 @@ def render_constant(constant: Constant) -> str:
 def _select(query: Query) -> str:
     keys = query.workload.keys if isinstance(query.workload, GroupBy) else ()
     names = [render_expression(key) for key in keys]
-    items = [*names, _named_aggregate(query)] if query.shows_values else names
+    items = [*names, *map(_item, query.items)]
     where = f" WHERE {render_predicate(query.where)}" if query.where else ""
     groups = f" GROUP BY {', '.join(names)}" if names else ""
-    return f"SELECT {', '.join(items)} FROM {render_name(query.table)}{where}{groups}"
+    join = f" JOIN {render_name(query.join.table)} USING ({render_name(query.join.key)})" if query.join else ""
+    return f"SELECT {', '.join(items)} FROM {render_name(query.table)}{join}{where}{groups}"
 
 
 def _bin(query: Query) -> str:
     where = f" AND {_inside(query.where, Or)}" if query.where else ""
-    asked = f"BIN {render_name(query.table)} ON {_named_aggregate(query)}"
+    asked = f"BIN {render_name(query.table)} ON {_item(Item(query.aggregate, query.alias))}"
     return f"{asked} WHERE W = {_workload(query.workload)}{where}"
 
 
-def _named_aggregate(query: Query) -> str:
-    alias = f" AS {render_name(query.alias)}" if query.alias else ""
-    return f"{render_aggregate(query.aggregate)}{alias}"
+def _item(item: Item) -> str:
+    alias = f" AS {render_name(item.alias)}" if item.alias else ""
+    return f"{render_aggregate(item.aggregate)}{alias}"
 
 
 def _choice(query: Query) -> str:
-    aggregate = render_aggregate(query.aggregate)
+    choice = query.having or query.top
+    aggregate = render_aggregate(choice.of or query.aggregate) if choice else ""
     if query.having:
         return f"HAVING {aggregate} {query.having.op} {number_text(query.having.threshold)}"
     if query.top:
@@ -129,11 +141,17 @@ def _choice(query: Query) -> str:
 
 def _promise(promise: Promise) -> str:
     if isinstance(promise, Accuracy):
-        asked = f"ERROR {number_text(promise.error)}{' PERCENT' if promise.percent else ''}"
+        asked = f"ERROR {_list(map(_bound, promise.bounds))}"
     else:
         delta = "" if promise.delta is None else f" DELTA {number_text(promise.delta)}"
         asked = f"BUDGET {number_text(promise.amount)} {promise.currency.upper()}{delta}"
-    return f"{asked} CONFIDENCE {share_text(1 - promise.beta)}{' JOINT' if promise.joint else ''}"
+    sure = f"CONFIDENCE {share_text(1 - promise.beta)}{' JOINT' if promise.joint else ''}"
+    rows = promise.at_least if isinstance(promise, Accuracy) else None
+    return f"{asked} {sure}" if rows is None else f"{asked} {sure} FOR AT LEAST {rows} ROWS"
+
+
+def _bound(bound: Bound) -> str:
+    return f"{number_text(bound.error)}{' PERCENT' if bound.percent else ''}"
 
 
 def _list(texts: Iterable[str]) -> str:

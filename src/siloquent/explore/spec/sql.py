@@ -1,21 +1,21 @@
-"""Questions in SQL: SELECT keys and one aggregate FROM a table, then the accuracy tail."""
+"""Questions in SQL: SELECT keys and aggregates FROM a table, then the accuracy tail."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from siloquent.errors import SyntaxProblem
 from siloquent.explore.spec.clauses import at_aggregate, read_aggregate, read_alias, read_having, read_tail, read_top
 from siloquent.explore.spec.conditions import read_expression, read_predicate
 from siloquent.explore.spec.cursor import Cursor
 from siloquent.explore.spec.predicate import And, Expression, Value
-from siloquent.explore.spec.query import Aggregate, GroupBy, Predicates, Query, Workload
-from siloquent.explore.spec.words import CLAUSES, SEVERAL, TAIL, WHY_NOT, Refusal
+from siloquent.explore.spec.query import GroupBy, Item, Join, Predicates, Query, Workload
+from siloquent.explore.spec.words import CLAUSES, TAIL, WHY_NOT, Refusal
 
 EVERY_ROW = Predicates((And(()),))
 """The workload of a SELECT without GROUP BY: one part, which every row meets."""
 
-_KEY_ALIAS = Refusal("A key keeps its own name.", "leave AS out; only COUNT(*) and SUM may be renamed")
+_KEY_ALIAS = Refusal("A key keeps its own name.", "leave AS out; only aggregates may be renamed")
 _NO_GROUPS = Refusal("HAVING and ORDER BY .. LIMIT choose among groups.", "add GROUP BY")
 
 
@@ -23,65 +23,66 @@ _NO_GROUPS = Refusal("HAVING and ORDER BY .. LIMIT choose among groups.", "add G
 class _Items:
     """What stands between SELECT and FROM."""
 
-    keys: list[tuple[int, Expression]]
-    aggregate: Aggregate | None = None
-    alias: str = ""
+    keys: list[tuple[int, Expression]] = field(default_factory=list)
+    shown: list[Item] = field(default_factory=list)
 
 
 def read_select(cursor: Cursor, *, explain: bool = False) -> Query:
     """The whole question from SELECT to its end."""
     cursor.expect("SELECT")
     items = _read_items(cursor)
-    table = _read_table(cursor)
+    table, join = _read_source(cursor)
     where = read_predicate(cursor) if cursor.take("WHERE") else None
     workload = _read_groups(cursor, items)
     if workload == EVERY_ROW and cursor.at("HAVING", "ORDER"):
         raise cursor.refused(_NO_GROUPS)
-    having = read_having(cursor, items.aggregate, items.alias)
-    top = read_top(cursor, items.aggregate, items.alias, largest=False)
-    asked = items.aggregate or (having or top or (None,))[0]
-    if asked is None:
+    having = read_having(cursor, items.shown)
+    top = read_top(cursor, items.shown, largest=False)
+    asked = [item.aggregate for item in items.shown]
+    # What HAVING takes besides what is shown has its error bound last.
+    asked += [found for found, _ in filter(None, (having, top)) if found not in asked]
+    if not asked:
         raise cursor.problem("HAVING", "ORDER BY") if not cursor.is_over else _nothing_asked(cursor)
     promise, tail = read_tail(cursor, asked)
-    check_qualifiers(cursor, table)
+    check_qualifiers(cursor, table, join)
     return Query(
         table=table,
         workload=workload,
         promise=promise,
-        aggregate=asked,
+        aggregate=asked[0],
         where=where,
         having=having[1] if having else None,
         top=top[1] if top else None,
-        shows_values=items.aggregate is not None,
-        alias=items.alias,
+        shows_values=bool(items.shown),
+        alias=items.shown[0].alias if items.shown else "",
+        others=tuple(items.shown[1:]),
+        join=join,
         reuse=tail.reuse,
         optimistic=tail.optimistic,
         explain=explain,
     )
 
 
-def check_qualifiers(cursor: Cursor, table: str) -> None:
-    """Refuse ``other.age``: what stands before the point must be the question's one table."""
+def check_qualifiers(cursor: Cursor, table: str, join: Join | None = None) -> None:
+    """Refuse ``other.age``: what stands before the point must be a table of the question."""
+    known = [table] if join is None else [table, join.table]
     for token in cursor.qualifiers:
-        if token.text != table:
+        if token.text not in known:
             raise SyntaxProblem(
                 f"{token.text[:40]!r} is not the table of this question",
                 position=token.start,
-                expected=f"{table!r}, or no table name",
-                fix="a question has one table; leave the prefix out",
+                expected=f"{' or '.join(map(repr, known))}, or no table name",
+                fix="leave the prefix out",
             )
 
 
 def _read_items(cursor: Cursor) -> _Items:
-    items = _Items([])
+    items = _Items()
     while True:
         if cursor.at("*", "DISTINCT"):
             raise cursor.problem()
         if at_aggregate(cursor):
-            if items.aggregate is not None:
-                raise cursor.refused(SEVERAL)
-            items.aggregate = read_aggregate(cursor)
-            items.alias = read_alias(cursor)
+            items.shown.append(Item(read_aggregate(cursor), read_alias(cursor)))
         else:
             items.keys.append((cursor.token.start, read_expression(cursor)))
             if cursor.at("AS"):
@@ -90,12 +91,20 @@ def _read_items(cursor: Cursor) -> _Items:
             return items
 
 
-def _read_table(cursor: Cursor) -> str:
+def _read_source(cursor: Cursor) -> tuple[str, Join | None]:
     cursor.expect("FROM")
     table = read_table_name(cursor)
-    if cursor.at(","):
+    join = None
+    if cursor.take("JOIN"):
+        other = read_table_name(cursor)
+        if not cursor.take("USING"):
+            raise cursor.refused(WHY_NOT["JOIN"])
+        cursor.expect("(")
+        join = Join(other, cursor.name("an attribute"))
+        cursor.expect(")")
+    if cursor.at(",", "JOIN"):
         raise cursor.refused(WHY_NOT["JOIN"])
-    return table
+    return table, join
 
 
 def read_table_name(cursor: Cursor) -> str:
@@ -155,6 +164,6 @@ def _nothing_asked(cursor: Cursor) -> SyntaxProblem:
     return SyntaxProblem(
         "Nothing is asked about the groups",
         position=cursor.token.start,
-        expected="COUNT(*) or SUM among the items, HAVING, or ORDER BY .. LIMIT",
+        expected="an aggregate among the items, HAVING, or ORDER BY .. LIMIT",
         fix="SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 _RESERVED = "SELECT FROM WHERE GROUP HAVING ORDER LIMIT AND OR NOT IN LIKE BETWEEN IS NULL TRUE FALSE AS ERROR BUDGET"
@@ -25,7 +26,7 @@ _ROWS = Refusal(
     "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200",
 )
 _READS = Refusal("Questions only read.", "begin with SELECT, BIN or EXPLAIN PRIVACY")
-_JOIN = Refusal("A question has one table; joins are not in this version.", "ask one table at a time")
+_JOIN = Refusal("A question has one table, or two that are joined on one key.", "FROM visits JOIN wards USING (ward)")
 _NESTED = Refusal(
     "A question holds no other question (subquery, WITH).", "write the condition with AND, OR and NOT over attributes"
 )
@@ -86,41 +87,42 @@ WHY_NOT: dict[str, Refusal] = {
         "An error relative to the true count would show that count.", "ERROR 200, or ERROR 2 PERCENT of size_hint"
     ),
     "NULLS": Refusal("Counts and sums are never NULL.", "leave NULLS FIRST or LAST out"),
-    "KEYS": Refusal("Groups over undeclared values are not in this version.", "declare the attribute's values"),
+    "KEYS": Refusal(
+        "Groups over undeclared values are not in this version: which values occur would itself be told.",
+        "declare the attribute's values, then GROUP BY it",
+    ),
     "INTERVAL": Refusal("INTERVAL is not a part of the language.", "write the date: day >= DATE '2024-01-31'"),
     ";": Refusal("One question at a time.", "ask them one after the other"),
 }
 """Looked up when the word stands where nothing of the language fits; as a column's name it may stand anywhere."""
 
-_BOUNDS = Refusal(
-    "MIN and MAX show single people's values.",
-    "BIN visits ON COUNT(*) WHERE W = PREFIX(cost, 0, 5000, 50) ERROR 200, and read off where 99 percent is reached",
+_BOUNDS = Refusal("MIN and MAX show single people's values.", "QUANTILE(cost, 0.99)")
+_SAMPLE_SPREAD = Refusal(
+    "VAR and STDDEV divide by the number of rows, not by one less; private answers cannot tell the two apart.",
+    "VAR(cost) or STDDEV(cost)",
 )
-_AVERAGE = Refusal("AVG is not in this version.", "ask SUM(cost) and COUNT(*), each with its ERROR, and divide")
-_SPREAD = Refusal(
-    "VAR and STDDEV are not in this version.",
-    "BIN visits ON COUNT(*) WHERE W = HISTOGRAM(cost, 0, 5000, 50) ERROR 200, and compute them from the bins",
-)
-_QUANTILE = Refusal(
-    "Quantiles are not in this version.",
-    "BIN visits ON COUNT(*) WHERE W = PREFIX(cost, 0, 5000, 50) ERROR 200, and read them off",
-)
+_PAIRS = Refusal("Aggregates take one attribute.", "BIN visits ON COUNT(*) WHERE W = CUBE(ward, sex) ERROR 200")
+_INTERPOLATED = Refusal("A quantile here is a declared value, with a bound on its rank.", "QUANTILE(cost, 0.9)")
+_MODE = Refusal("The most frequent value is a choice among groups.", "GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1")
+
+
+def bounds_of(attribute: str, *, largest: bool) -> str:
+    """What to ask instead of the first or last value of ``attribute``."""
+    plain = attribute if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", attribute) else f'"{attribute[:40]}"'
+    return f"QUANTILE({plain}, {'0.99' if largest else '0.01'}) with an ERROR in rows"
+
 
 OTHER_AGGREGATES: dict[str, Refusal] = {
     **dict.fromkeys(("MIN", "MAX", "ARG_MIN", "ARG_MAX"), _BOUNDS),
-    **dict.fromkeys(("AVG", "MEAN"), _AVERAGE),
-    **dict.fromkeys(
-        ("VAR", "VARIANCE", "VAR_POP", "VAR_SAMP", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "CORR", "COVAR_POP"), _SPREAD
-    ),
-    **dict.fromkeys(
-        ("MEDIAN", "QUANTILE", "QUANTILE_CONT", "QUANTILE_DISC", "PERCENTILE_CONT", "PERCENTILE_DISC", "MODE"),
-        _QUANTILE,
-    ),
+    "MEAN": Refusal("The average is called AVG.", "AVG(cost)"),
+    **dict.fromkeys(("VARIANCE", "VAR_SAMP", "STDDEV_SAMP"), _SAMPLE_SPREAD),
+    **dict.fromkeys(("CORR", "COVAR_POP", "COVAR_SAMP"), _PAIRS),
+    **dict.fromkeys(("QUANTILE_CONT", "QUANTILE_DISC", "PERCENTILE_CONT", "PERCENTILE_DISC"), _INTERPOLATED),
+    "MODE": _MODE,
     **dict.fromkeys(("FIRST", "LAST", "ANY_VALUE", "ARRAY_AGG", "LIST", "STRING_AGG", "GROUP_CONCAT"), _ROWS),
     **dict.fromkeys(("ROW_NUMBER", "RANK", "DENSE_RANK", "NTILE", "LAG", "LEAD"), _WINDOW),
     "APPROX_COUNT_DISTINCT": WHY_NOT["DISTINCT"],
 }
 """Functions of SQL over many rows that may not, or may not yet, be asked for."""
 
-AGGREGATES = ("COUNT", "SUM")
-SEVERAL = Refusal("One aggregate and one error bound a question in this version.", "ask once for each aggregate")
+AGGREGATES = ("COUNT", "SUM", "AVG", "VAR", "VAR_POP", "STDDEV", "STDDEV_POP", "MEDIAN", "QUANTILE")

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 
 from hypothesis import strategies as st
 
+from siloquent.explore.spec.aggregates import (
+    Aggregate,
+    Average,
+    Count,
+    Deviation,
+    Quantile,
+    Sum,
+    Variance,
+    column_of,
+)
 from siloquent.explore.spec.predicate import (
     FUNCTIONS,
     And,
@@ -26,15 +38,16 @@ from siloquent.explore.spec.predicate import (
 )
 from siloquent.explore.spec.query import (
     Accuracy,
-    Count,
+    Bound,
     Cube,
     GroupBy,
     Having,
+    Item,
+    Join,
     Predicates,
     Query,
     Ranges,
     Spend,
-    Sum,
     Top,
     Workload,
 )
@@ -118,14 +131,43 @@ choices = st.one_of(
 )
 
 
+shares_of_rows = st.integers(1, 9_999).map(lambda part: Decimal(part).scaleb(-4))
+simple = st.just(Count()) | st.builds(Sum, names)
+aggregates = st.one_of(
+    simple,
+    *(st.builds(one, names) for one in (Average, Variance, Deviation)),
+    st.builds(Quantile, names, shares_of_rows),
+)
+
+
+@st.composite
+def accuracies(draw: st.DrawFn, asked: Sequence[Aggregate]) -> Accuracy:
+    """One bound for each of the aggregates."""
+    first, *more = (Bound(draw(amounts), isinstance(one, (Count, Quantile)) and draw(st.booleans())) for one in asked)
+    spread = any(isinstance(one, (Variance, Deviation)) for one in asked)
+    may = spread or any(isinstance(one, Average) for one in asked)
+    rows = st.integers(1, 2**40)
+    at_least = draw(rows if spread else st.none() | rows if may else st.none())
+    return Accuracy(first.error, draw(betas), first.percent, draw(st.booleans()), tuple(more), at_least)
+
+
 @st.composite
 def queries(draw: st.DrawFn) -> Query:
     """Every shape of question that there is."""
     workload, choice = draw(workloads), draw(choices)
-    aggregate = draw(st.just(Count()) | st.builds(Sum, names))
     shows_values = choice is None or (isinstance(workload, GroupBy) and draw(st.booleans()))
-    percent = draw(st.booleans()) and isinstance(aggregate, Count)
-    accuracy = st.builds(Accuracy, amounts, betas, st.just(percent), st.booleans())
+    plain = isinstance(workload, GroupBy) or workload == Predicates((And(()),))
+    asked = aggregates if shows_values else simple
+    most = 4 if shows_values and plain else 1
+    items = draw(st.lists(asked, min_size=1, max_size=most, unique_by=column_of))
+    having_of = draw(st.none() | simple) if isinstance(choice, Having) and shows_values else None
+    if having_of is not None:
+        choice = replace(choice, of=having_of)
+    elif choice is not None and shows_values:
+        choice = replace(choice, of=draw(st.sampled_from(items)))
+    taken = [column_of(one) for one in items[1:]]
+    bounded = [*items, *([having_of] if having_of is not None and having_of not in items else [])]
+    accuracy = st.just(draw(accuracies(bounded)))
     shares = st.none() | betas.filter(lambda share: 10**9 % share.denominator == 0).map(
         lambda share: Decimal(share.numerator * (10**9 // share.denominator)).scaleb(-9)
     )
@@ -135,7 +177,9 @@ def queries(draw: st.DrawFn) -> Query:
         table=draw(names),
         workload=workload,
         promise=draw(accuracy | spend | rho),
-        aggregate=aggregate,
+        aggregate=items[0],
+        others=tuple(Item(one) for one in items[1:]),
+        join=draw(st.none() | st.builds(Join, names, names)) if plain and shows_values else None,
         where=draw(st.none() | predicates),
         having=choice if isinstance(choice, Having) else None,
         top=choice if isinstance(choice, Top) else None,
@@ -143,5 +187,5 @@ def queries(draw: st.DrawFn) -> Query:
         reuse=draw(st.sampled_from(["any", "none", "simultaneous"])),
         optimistic=draw(st.booleans()),
         explain=draw(st.booleans()),
-        alias=draw(st.just("") | names) if shows_values else "",
+        alias=draw(st.just("") | names.filter(lambda name: name not in taken)) if shows_values else "",
     )

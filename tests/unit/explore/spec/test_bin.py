@@ -9,7 +9,8 @@ import pytest
 
 from siloquent.errors import SyntaxProblem
 from siloquent.explore.spec import parse, parse_bin, parse_predicate
-from siloquent.explore.spec.query import Accuracy, Cube, Having, Predicates, Query, Ranges, Sum, Top
+from siloquent.explore.spec.aggregates import Sum
+from siloquent.explore.spec.query import Accuracy, Cube, Having, Predicates, Query, Ranges, Top
 
 
 def test_predicates_are_asked_in_their_order() -> None:
@@ -63,5 +64,5 @@ def test_a_mistyped_shape_is_recognised() -> None:
 
 
 def test_another_aggregate_than_the_one_asked_for_is_refused() -> None:
-    with pytest.raises(SyntaxProblem, match="another one is not in this version"):
+    with pytest.raises(SyntaxProblem, match="by the aggregate behind ON"):
         parse("BIN t ON COUNT(*) WHERE W = CUBE(ward) HAVING SUM(cost) > 5 ERROR 5")

@@ -10,6 +10,7 @@ import pytest
 
 from siloquent.errors import RequestError
 from siloquent.explore.spec import Query, parse
+from siloquent.explore.spec.aggregates import Sum
 from siloquent.explore.spec.predicate import And, Arithmetic, Call, Column, Compare, InList, Not, Or, Predicate, Value
 from siloquent.explore.spec.query import (
     Accuracy,
@@ -19,7 +20,6 @@ from siloquent.explore.spec.query import (
     Predicates,
     Ranges,
     Spend,
-    Sum,
     Top,
 )
 

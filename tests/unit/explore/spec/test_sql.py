@@ -9,8 +9,9 @@ import pytest
 
 from siloquent.errors import SyntaxProblem
 from siloquent.explore.spec import parse, parse_sql
+from siloquent.explore.spec.aggregates import Count, Sum
 from siloquent.explore.spec.predicate import And, Call, Column, Compare, Value
-from siloquent.explore.spec.query import Accuracy, Count, GroupBy, Having, Predicates, Query, Spend, Sum, Top
+from siloquent.explore.spec.query import Accuracy, GroupBy, Having, Predicates, Query, Spend, Top
 
 EDUCATION = GroupBy((Column("education"),))
 

@@ -1,0 +1,162 @@
+"""One answer from several measurements: a column or three for each aggregate, a row for each group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from siloquent.explore.estimate.reconstruct import Estimate, chosen_by, shown, values_of
+from siloquent.explore.estimate.spread import Interval, Noisy, average, deviation, variance
+from siloquent.explore.plan.bounds import Part, parts_of
+from siloquent.explore.plan.planner import Plan
+from siloquent.explore.spec.aggregates import Average, Count, Deviation, Moment, Quantile, Sum, Variance
+from siloquent.explore.spec.measured import Measured
+from siloquent.explore.spec.query import Accuracy, Item, Query
+from siloquent.schema import TableSchema
+
+REPORTED, NOT_REPORTED = "reported", "not_reported"
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Released:
+    """A part as it was measured."""
+
+    plan: Plan
+    measured: Measured
+
+    @property
+    def error(self) -> Fraction:
+        """What was promised of each value."""
+        return Fraction(self.measured.alpha)
+
+    @property
+    def values(self) -> list[Fraction]:
+        """The values of the groups, or the places that were chosen for them."""
+        if self.measured.form == "chosen":
+            return [Fraction(place) for place in self.measured.values]
+        return values_of(self.plan.compiled, self.measured)
+
+    @property
+    def noisy(self) -> list[Noisy]:
+        """The values of the groups with their error bound."""
+        return [Noisy(value, self.error) for value in self.values]
+
+
+def combine(
+    query: Query,
+    schema: TableSchema,
+    found: Mapping[Part, Released],
+    labels: tuple[tuple[Any, ...], ...],
+    keys: tuple[str, ...],
+    *,
+    chosen: Sequence[int] | None = None,
+) -> Estimate:
+    """The rows of a composite answer: all groups in declared order, or those that a free choice takes.
+
+    Args:
+        found: What was measured; aggregates whose parts are missing are left out, but for the count beneath them.
+        labels: All groups' key values.
+        chosen: The places of the groups that were measured, where HAVING on another aggregate chose them.
+    """
+    columns = [_column(item, query, schema, found) for item in query.items]
+    columns = [column for column in columns if column.intervals]
+    places = range(len(labels)) if chosen is None else chosen
+    kept = _kept(query, columns, len(places))
+    rows = []
+    for row, place in enumerate(places):
+        if row in kept:
+            rows.append((place, [cell for column in columns for cell in column.cells(row)]))
+    names = [name for column in columns for name in column.names(alone=len(columns) == 1)]
+    notes = [note for column in columns for note in column.notes([labels[place] for place in places])]
+    if chosen is None:
+        ordered = sorted(rows, key=lambda one: kept.index(places.index(one[0]))) if query.top else rows
+        return Estimate((*keys, *names), tuple((*labels[place], *cells) for place, cells in ordered), tuple(notes))
+    by_place = dict(rows)
+    empty = [None] * len(names)
+    full = [
+        (*labels[place], *by_place.get(place, empty), REPORTED if place in places else NOT_REPORTED)
+        for place in range(len(labels))
+    ]
+    return Estimate((*keys, *names, "status"), tuple(full), tuple(notes))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Column:
+    """One aggregate of the answer; ``labels`` instead of intervals for quantiles."""
+
+    name: str
+    intervals: Sequence[Interval]
+    labels: Sequence[Any] = ()
+    wanted: Fraction | None = None
+
+    def names(self, *, alone: bool) -> list[str]:
+        if self.labels:
+            return [self.name]
+        return [self.name, "low", "high"] if alone else [self.name, f"{self.name}_low", f"{self.name}_high"]
+
+    def cells(self, row: int) -> tuple[Any, ...]:
+        if self.labels:
+            return (self.labels[row],)
+        one = self.intervals[row]
+        return shown(one.value, one.low, one.high)
+
+    def notes(self, groups: Sequence[tuple[Any, ...]]) -> list[str]:
+        if self.wanted is None:
+            return []
+        missed = [i for i, one in enumerate(self.intervals) if one.error > self.wanted]
+        if not missed:
+            return []
+        names = ", ".join("/".join(map(str, groups[i])) or "the answer" for i in missed[:_NAMED])
+        more = f" and {len(missed) - _NAMED} more" if len(missed) > _NAMED else ""
+        return [f"accuracy not met by {self.name} of {names}{more}: the interval says how exact it is"]
+
+
+def _kept(query: Query, columns: Sequence[_Column], rows: int) -> list[int]:
+    """The rows that a free HAVING or ORDER BY takes, in its order."""
+    choice = query.having or query.top
+    if choice is None or query.chooses_by_another:
+        return list(range(rows))
+    by = choice.of or query.aggregate
+    (column,) = (c for c, item in zip(columns, query.items, strict=False) if item.aggregate == by)
+    return chosen_by(choice, [one.value for one in column.intervals])
+
+
+def _column(item: Item, query: Query, schema: TableSchema, found: Mapping[Part, Released]) -> _Column:
+    aggregate = item.aggregate
+    parts = parts_of(aggregate, schema)
+    if any(part not in found for part in parts):
+        return _what_is_left(item, schema, parts, found)
+    if isinstance(aggregate, Quantile):
+        attribute = schema.domain[aggregate.attribute]
+        places = found[aggregate].values
+        return _Column(
+            item.column,
+            [Interval(place, place, place) for place in places],
+            [attribute.label(int(place)) for place in places],
+        )
+    noisy = [found[part].noisy for part in parts]
+    if isinstance(aggregate, (Count, Sum, Moment)):
+        return _Column(item.column, [Interval(one.value, one.low, one.high) for one in noisy[0]])
+    attribute = schema.domain[aggregate.attribute]
+    wanted = None
+    if isinstance(query.promise, Accuracy):
+        wanted = Fraction(query.promise.bounds[query.aggregates.index(aggregate)].error)
+    if isinstance(aggregate, Average):
+        return _Column(item.column, [average(attribute, *each) for each in zip(*noisy, strict=True)], wanted=wanted)
+    spreads = [variance(attribute, *each) for each in zip(*noisy, strict=True)]
+    assert isinstance(aggregate, (Variance, Deviation))
+    if isinstance(aggregate, Deviation):
+        spreads = [deviation(spread) for spread in spreads]
+    return _Column(item.column, spreads, wanted=wanted)
+
+
+def _what_is_left(item: Item, schema: TableSchema, parts: Sequence[Part], found: Mapping[Part, Released]) -> _Column:
+    """The count of an aggregate that could not be finished: it was paid for, so it is shown."""
+    count = parts[0]
+    if count not in found or isinstance(item.aggregate, (Count, Sum, Moment, Quantile)):
+        return _Column(item.column, [])
+    name = f"rows_with_{schema.domain[item.aggregate.attribute].name}"
+    return _Column(name, [Interval(one.value, one.low, one.high) for one in found[count].noisy])

@@ -1,0 +1,77 @@
+"""How far a question has come: the steps that were taken, what the ledger keeps of them, and why it stopped, if so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from siloquent.errors import LedgerError
+from siloquent.explore.estimate.composite import Released
+from siloquent.explore.estimate.reconstruct import reported
+from siloquent.explore.plan.steps import Course, Step
+from siloquent.explore.spec.measured import measurements
+from siloquent.ledger import Stored
+from siloquent.privacy import Composed, Event
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taken:
+    """One step, settled. ``replayed``: it was paid for before, and is read from the ledger."""
+
+    step: Step
+    stored: Stored
+    replayed: bool
+    parts: tuple[Released, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Progress:
+    """The steps of ``course`` that were taken; ``stopped`` says why no further one was."""
+
+    course: Course
+    taken: tuple[Taken, ...] = ()
+    stopped: str = ""
+
+    def with_step(self, step: Step, stored: Stored, replayed: bool) -> Progress:
+        """Further by one step.
+
+        Raises:
+            LedgerError: what is stored does not belong to the step.
+        """
+        found = measurements(stored.payload)
+        if len(found) != len(step.plans):
+            raise LedgerError("A stored answer does not belong to this question.", fix="siloquent ledger verify")
+        # What was promised then, also if today's planner would promise something else.
+        parts = tuple(
+            Released(replace(plan, alpha=Fraction(one.alpha)), one) for plan, one in zip(step.plans, found, strict=True)
+        )
+        return replace(self, taken=(*self.taken, Taken(step, stored, replayed, parts)))
+
+    def stopped_by(self, why: str) -> Progress:
+        """As far as it has come, and no further."""
+        return replace(self, stopped=why)
+
+    @property
+    def parts(self) -> Iterator[Released]:
+        """All that was measured."""
+        return (part for one in self.taken for part in one.parts)
+
+    @property
+    def values(self) -> list[list[Fraction]]:
+        """The values of each part of the first step; empty where it chose groups, which has no values to go on with."""
+        return [] if self.course.query.chooses_by_another else [part.values for part in self.taken[0].parts]
+
+    @property
+    def chosen(self) -> list[int]:
+        """The groups that HAVING on another aggregate reported."""
+        if not self.course.query.chooses_by_another:
+            return []
+        (choice,) = self.taken[0].parts
+        return sorted(reported(choice.plan.query, choice.plan.compiled, choice.measured))
+
+    @property
+    def event(self) -> Event:
+        """All that was released."""
+        events = [one.stored.event for one in self.taken]
+        return events[0] if len(events) == 1 else Composed(tuple(events))

@@ -1,0 +1,106 @@
+"""Quantiles: choose one declared value a group by how far its rank is off."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from siloquent.explore.measure.base import LARGEST_VALUE, SAFE, Integers, Priced, Run
+from siloquent.explore.plan.compiled import Compiled
+from siloquent.maths import promises
+from siloquent.privacy import ExponentialSelect, PermuteAndFlip
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """What a quantile of share a/b must keep: no rank is more than ``alpha`` rows off, but with ``beta`` in all.
+
+    ``candidates``: how many declared values there are; a group's counts of them stand side by side.
+    """
+
+    share: Fraction
+    candidates: int
+    alpha: Fraction
+    beta: float
+
+    @property
+    def m(self) -> int:
+        """The smallest utility gap that breaks the promise: utilities are b times rank errors, and whole."""
+        return math.floor(self.share.denominator * self.alpha) + 1
+
+
+def total_change(compiled: Compiled, share: Fraction) -> int:
+    """How far one unit moves the utilities of all groups together, each group's taken at its largest.
+
+    A row moves the utilities of its own group alone, by a or b - a at most; a unit has ``rows`` rows, and replacing one
+    takes a unit away and adds another.
+    """
+    each = max(share.numerator, share.denominator - share.numerator)
+    return each * compiled.rows * (2 if compiled.replace_one else 1)
+
+
+def each_beta(beta: float, groups: int) -> float:
+    """The miss rate of one of ``groups`` independent choices that all hold with 1 - ``beta``."""
+    return -math.expm1(math.log1p(-beta) / groups)
+
+
+def price_flip(compiled: Compiled, ranked: Ranked) -> Priced:
+    """Permute-and-flip over the declared values, in each group.
+
+    Privacy:
+        Pure (2 Du / scale)-DP, Du the change of all groups' utilities by one unit. Proof:
+        docs/explanation/quantiles.md.
+    Source:
+        "Permute-and-Flip" (NeurIPS 2020); the utility is explore's design, section 6.
+    """
+    law = promises.PermuteAndFlip(ranked.candidates)
+    scale = promises.largest_scale(law, ranked.m, each_beta(ranked.beta, compiled.answers))
+    event = PermuteAndFlip(epsilon=Fraction(2 * total_change(compiled, ranked.share)) / scale)
+    return Priced("permute-and-flip", "chosen", event, _run(event, ranked, 1 / scale), reusable=False)
+
+
+def price_exponential(compiled: Compiled, ranked: Ranked) -> Priced:
+    """One exponential selection among the declared values, in each group.
+
+    Privacy:
+        Bounded range g = 2 Du / scale over all groups together, so g^2/8-zCDP. Proof: docs/explanation/quantiles.md.
+    Source:
+        "Bounding, Concentrating, and Truncating" (ALT 2021).
+    """
+    law = promises.ExponentialSelect(ranked.candidates)
+    scale = promises.largest_scale(law, ranked.m, each_beta(ranked.beta, compiled.answers))
+    event = ExponentialSelect(rounds=1, range=Fraction(2 * total_change(compiled, ranked.share)) / scale)
+    return Priced("exponential selection", "chosen", event, _run(event, ranked, 1 / scale), reusable=False)
+
+
+def _run(event: PermuteAndFlip | ExponentialSelect, ranked: Ranked, rate: Fraction) -> Run:
+    def run(workload: Compiled, columns: list[Integers]) -> Integers:
+        from siloquent.privacy.noise import exponential, permute_and_flip
+
+        (counts,) = columns
+        choose = permute_and_flip if isinstance(event, PermuteAndFlip) else exponential
+        groups = counts.reshape(workload.answers, ranked.candidates)
+        chosen = [choose(utilities(group, ranked.share), rate=rate) for group in groups]
+        return np.array(chosen, dtype=np.int64)
+
+    return run
+
+
+def utilities(counts: Integers, share: Fraction) -> Integers:
+    """How badly each value's rank misses the share a/b of the rows, times b, shape (k,); some value has 0, the best.
+
+    u(v) = -max(0, (b-a) n(< v) - a n(>= v), a n(> v) - (b-a) n(<= v)).
+    """
+    a, b = share.numerator, share.denominator
+    if float(counts.astype(np.float64).sum()) * b >= SAFE:  # a number that wrapped round would break the guarantee
+        counts = counts.astype(object)
+    upto = np.cumsum(counts)
+    below, rows = upto - counts, upto[-1]
+    too_high = (b - a) * below - a * (rows - below)
+    too_low = a * (rows - upto) - (b - a) * upto
+    off = np.maximum(np.maximum(too_high, too_low), 0)
+    # Cut to the sampler's range: cutting brings no two utilities further apart.
+    return np.asarray(-np.minimum(off, LARGEST_VALUE), dtype=np.int64)

@@ -1,0 +1,315 @@
+"""A question as steps: what one permit pays for, priced part by part; some questions take a second step.
+
+HAVING on another aggregate chooses groups first; AVG without FOR AT LEAST counts first. What the second step asks
+follows from what the first one released, so it may cost less than its worst case, which is known before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+
+from siloquent.errors import AccuracyUnreachable, RequestError
+from siloquent.explore.plan.bounds import Bounds, Part, bounds_of, half_range, parts_of, rows_with
+from siloquent.explore.plan.planner import Plan, allowed_cost, error_bound, plan
+from siloquent.explore.plan.quantiles import plan_quantile
+from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Moment, Quantile, Sum
+from siloquent.explore.spec.numbers import MOST_DIGITS
+from siloquent.explore.spec.query import Accuracy, GroupBy, Promise, Query, SomeGroups, Spend
+from siloquent.privacy import Composed, Cost, Event, accountant
+from siloquent.schema import TableSchema
+
+_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """Simple parts that are measured together; ``plans`` stand in the order of their measurements."""
+
+    plans: tuple[Plan, ...]
+
+    @property
+    def event(self) -> Event:
+        """What will be released."""
+        return self.plans[0].event if len(self.plans) == 1 else Composed(tuple(one.event for one in self.plans))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Course:
+    """How a question will be answered: its first step, and the worst second one where there may be one."""
+
+    query: Query
+    schema: TableSchema
+    first: Step
+    second: Step | None = None
+
+    @property
+    def event(self) -> Event:
+        """All that may be released."""
+        return self.first.event if self.second is None else Composed((self.first.event, self.second.event))
+
+
+def chart(query: Query, schema: TableSchema, *, left: Cost) -> Course:
+    """The course of ``query`` under the whole budget ``left``: the same in EXPLAIN and in the run.
+
+    Raises:
+        UnknownName, RequestError: the query does not fit the declaration.
+        AccuracyUnreachable: the budget would not pay for all of it.
+    """
+    if not query.is_composite:
+        return Course(query, schema, Step((plan(query, schema, left=left),)))
+    try:
+        course = _course(query, schema, left)
+    except AccuracyUnreachable:
+        raise _unreachable(query, schema, left) from None
+    cost = accountant(schema.budget.accountant).cost(course.event)
+    if cost.amount > left.amount or cost.delta > left.delta:
+        raise _unreachable(query, schema, left)
+    return course
+
+
+def _course(query: Query, schema: TableSchema, left: Cost) -> Course:
+    if query.chooses_by_another:
+        choice = _choice(query, schema)
+        first = Step((plan(choice, schema, left=left),))
+        return Course(query, schema, first, _values_of(query, schema, None, left))
+    asked = _asked(query, schema, _rows_promised(query, schema))
+    later = _later(query, schema)
+    first = _step(query, schema, {part: bound for part, bound in asked.items() if part not in later}, left)
+    if not later:
+        return Course(query, schema, first)
+    counted = _by_part(first)
+    worst: dict[Part, Fraction | None] = {
+        moment: half_range(schema.domain[moment.attribute]) * counted[rows_with(schema.domain[moment.attribute])].alpha
+        for moment in later
+    }
+    return Course(query, schema, first, _step(query, schema, worst, left))
+
+
+def after(course: Course, found: Sequence[Sequence[Fraction]], chosen: Sequence[int], *, left: Cost) -> Step | None:
+    """The second step, from what the first one released; None if nothing is left to ask.
+
+    Args:
+        found: The values of each part of the first step.
+        chosen: The groups that were reported, where the first step chose some.
+    Raises:
+        AccuracyUnreachable: as ``chart``.
+    """
+    query, schema = course.query, course.schema
+    if course.second is None:
+        return None
+    if query.chooses_by_another:
+        return _values_of(query, schema, tuple(chosen), left) if chosen else None
+    bounds: dict[Part, Fraction | None] = {}
+    values = {plan.query.aggregate: (plan, found[place]) for place, plan in enumerate(course.first.plans)}
+    for moment, error in _later(query, schema).items():
+        attribute = schema.domain[moment.attribute]
+        plan, counts = values[rows_with(attribute)]
+        lost = half_range(attribute) * plan.alpha
+        # Groups so small that the count alone takes more than half of the error are not worth a finer sum.
+        rooms = [error * count - lost for count in counts if error * count >= 2 * lost]
+        if rooms:
+            bounds[moment] = min(rooms)
+    return _step(query, schema, bounds, left) if bounds else None
+
+
+def _later(query: Query, schema: TableSchema) -> dict[Moment, Fraction]:
+    """The sums that wait for a count, and the errors of their averages."""
+    promise = query.promise
+    if not isinstance(promise, Accuracy) or promise.at_least is not None or query.chooses_by_another:
+        return {}
+    asked = zip(query.bounded, promise.bounds, strict=True)
+    return {
+        Moment(schema.domain[one.attribute].name, 1): Fraction(bound.error)
+        for one, bound in asked
+        if isinstance(one, Average) and parts_of(one, schema)
+    }
+
+
+def _rows_promised(query: Query, schema: TableSchema) -> Fraction | None:
+    """How many rows a group has at least for which averages and variances keep their error; None: not known yet."""
+    promise = query.promise
+    if not isinstance(promise, Accuracy):
+        return None
+    if promise.at_least is not None:
+        return Fraction(promise.at_least)
+    averages = [one for one in query.aggregates if isinstance(one, Average)]
+    if not averages:
+        return None
+    if query.having is not None and query.chooses_by_another:
+        least = Fraction(query.having.threshold) - _error(query, len(query.bounded) - 1, schema)
+        if not isinstance(query.having.of, Count) or least < 1:
+            raise RequestError(
+                "AVG does not know from this HAVING how many rows a reported group has.",
+                fix="FOR AT LEAST 5000 ROWS, or HAVING COUNT(*) > 1000 with a smaller error",
+            )
+        return least
+    if schema.size_hint is None:
+        raise RequestError(
+            "AVG needs to know how many rows a group has, and the table declares no size.",
+            fix="FOR AT LEAST 5000 ROWS, or size_hint = 10000 under [table]",
+        )
+    return None
+
+
+def _asked(query: Query, schema: TableSchema, rows: Fraction | None) -> Bounds:
+    """Every part that the question's aggregates need, once, at the smallest error that any of them needs."""
+    bounds: dict[Part, Fraction | None] = {}
+    for place, aggregate in enumerate(query.aggregates):
+        error = _error(query, place, schema) if isinstance(query.promise, Accuracy) else None
+        for part, bound in _bounds(aggregate, error, schema, rows).items():
+            known = bounds.get(part)
+            bounds[part] = bound if known is None or bound is None else min(known, bound)
+    return bounds
+
+
+def _bounds(aggregate: Aggregate, error: Fraction | None, schema: TableSchema, rows: Fraction | None) -> Bounds:
+    if error is None or rows is not None or not isinstance(aggregate, Average):
+        return bounds_of(aggregate, error, schema, rows)
+    count, total = parts_of(aggregate, schema)
+    size = Fraction(schema.size_hint or 0)
+    # One hundredth of the table, but not so coarse that the count alone would take the error of an average of it all.
+    rough = min(size / 100, error * size / (4 * half_range(schema.domain[aggregate.attribute])))
+    return {count: rough, total: None}
+
+
+def _error(query: Query, place: int, schema: TableSchema) -> Fraction:
+    assert isinstance(query.promise, Accuracy)
+    bound = query.promise.bounds[place]
+    return error_bound(Accuracy(bound.error, percent=bound.percent), schema)
+
+
+def _choice(query: Query, schema: TableSchema) -> Query:
+    """The iceberg question that comes first."""
+    assert query.having is not None
+    assert isinstance(query.having.of, (Count, Sum))
+    error = _error(query, len(query.bounded) - 1, schema) if isinstance(query.promise, Accuracy) else None
+    asked = _simple(query, schema, query.having.of, error)
+    return replace(asked, having=replace(query.having, of=None), shows_values=False)
+
+
+def _values_of(query: Query, schema: TableSchema, chosen: tuple[int, ...] | None, left: Cost) -> Step:
+    """The aggregates of the chosen groups; of all of them where that is not known yet, which is the worst."""
+    asked = _asked(query, schema, _rows_promised(query, schema))
+    return _step(query, schema, asked, left, chosen)
+
+
+def _step(query: Query, schema: TableSchema, bounds: Bounds, left: Cost, chosen: tuple[int, ...] | None = None) -> Step:
+    parts = [_simple(query, schema, part, bound) for part, bound in bounds.items()]
+    if chosen is not None:
+        assert isinstance(query.workload, GroupBy)
+        parts = [replace(part, workload=SomeGroups(query.workload, chosen)) for part in parts]
+    return Step(tuple(_plan_part(part, schema, left) for part in parts))
+
+
+def _plan_part(part: Query, schema: TableSchema, left: Cost) -> Plan:
+    planned = plan_quantile if isinstance(part.aggregate, Quantile) else plan
+    return planned(part, schema, left=left)
+
+
+def _simple(query: Query, schema: TableSchema, part: Part, error: Fraction | None) -> Query:
+    """One part of ``query`` as a question of its own."""
+    return Query(
+        table=query.table,
+        workload=query.workload,
+        promise=_share(query, schema, error),
+        aggregate=part,
+        where=query.where,
+        reuse=query.reuse,
+        optimistic=query.optimistic,
+        join=query.join,
+    )
+
+
+def _share(query: Query, schema: TableSchema, error: Fraction | None) -> Promise:
+    """An even share of beta, and of the budget where there is one."""
+    number = len(_all_parts(query, schema))
+    promise = query.promise
+    beta = promise.beta / number
+    if beta.denominator > 10**MOST_DIGITS:
+        beta = Fraction(math.floor(beta * 10**MOST_DIGITS), 10**MOST_DIGITS)
+    if isinstance(promise, Accuracy):
+        assert error is not None
+        return Accuracy(_decimal_below(error), beta, joint=promise.joint)
+    book = accountant(schema.budget.accountant)
+    amount = Decimal(allowed_cost(promise, schema).amount // number) / book.scale
+    if not amount:
+        raise AccuracyUnreachable("No error bound can be promised for so little.", fix="raise BUDGET")
+    return Spend(amount, "epsilon" if book.symbol == "epsilon" else "rho", None, beta, promise.joint)
+
+
+def _all_parts(query: Query, schema: TableSchema) -> list[object]:
+    """All that is measured, in one step or two: equal parts are measured once."""
+    parts: list[object] = [part for one in query.aggregates for part in parts_of(one, schema)]
+    choice = [("choice",)] if query.chooses_by_another else []
+    return [*dict.fromkeys(parts), *choice]
+
+
+def _by_part(step: Step) -> dict[Aggregate, Plan]:
+    return {one.query.aggregate: one for one in step.plans}
+
+
+def _decimal_below(value: Fraction) -> Decimal:
+    """``value`` > 0 with so many digits, rounded down: never a larger error than was computed."""
+    if value.denominator == 1 and value < 10**_DIGITS:
+        return Decimal(value.numerator)
+    places = _DIGITS - math.floor(math.log10(value)) - 1
+    return Decimal(math.floor(value * Fraction(10) ** places)).scaleb(-places)
+
+
+def widened(query: Query, factor: Fraction) -> Query:
+    """``query`` with all its error bounds times ``factor``, rounded up to three digits."""
+    promise = query.promise
+    assert isinstance(promise, Accuracy)
+    bounds = [replace(bound, error=_decimal_above(Fraction(bound.error) * factor)) for bound in promise.bounds]
+    first, *more = bounds
+    return replace(query, promise=replace(promise, error=first.error, more=tuple(more)))
+
+
+def _decimal_above(value: Fraction) -> Decimal:
+    places = 2 - math.floor(math.log10(value))
+    return Decimal(math.ceil(value * Fraction(10) ** places)).scaleb(-places)
+
+
+def least_widening(query: Query, schema: TableSchema, *, left: Cost) -> Query | None:
+    """``query`` with the smallest common factor on its errors that ``left`` pays for; None if there is none."""
+    if not isinstance(query.promise, Accuracy):
+        return None
+
+    def fits(factor: Fraction) -> bool:
+        try:
+            course = _course(widened(query, factor), schema, left)
+        except AccuracyUnreachable:
+            return False
+        cost = accountant(schema.budget.accountant).cost(course.event)
+        return cost.amount <= left.amount and cost.delta <= left.delta
+
+    powers: Iterable[int] = range(1, 41)
+    high = next((Fraction(2) ** power for power in powers if fits(Fraction(2) ** power)), None)
+    if high is None:
+        return None
+    low = high / 2
+    for _ in range(6):
+        middle = (low + high) / 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return widened(query, high)
+
+
+def errors_text(query: Query) -> str:
+    """The error bounds of ``query`` as its text has them: ``200, 0.5``."""
+    from siloquent.explore.spec.numbers import number_text
+
+    assert isinstance(query.promise, Accuracy)
+    bounds = query.promise.bounds
+    return ", ".join(f"{number_text(one.error)}{' PERCENT' if one.percent else ''}" for one in bounds)
+
+
+def _unreachable(query: Query, schema: TableSchema, left: Cost) -> AccuracyUnreachable:
+    wider = least_widening(query, schema, left=left)
+    return AccuracyUnreachable(
+        f"Even the whole budget of {schema.name!r} would not pay for all that is asked.",
+        fix="ask for less, or with a lower CONFIDENCE" if wider is None else f"ask with ERROR {errors_text(wider)}",
+    )

@@ -1,0 +1,108 @@
+"""A course in words and numbers: what all its parts cost together, each explained as a question of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from siloquent.explore.plan.explain import Explanation, explain_plan
+from siloquent.explore.plan.planner import Candidate
+from siloquent.explore.plan.promise import promise_of
+from siloquent.explore.plan.steps import Course, Step
+from siloquent.privacy import Cost, accountant, digits
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompositeExplanation:
+    """What a question of several parts would cost at most, and how each part would be answered.
+
+    ``price``: the worst total of all steps. ``steps``: each with its parts.
+    """
+
+    course: Course
+    account: str
+    symbol: str
+    price: Fraction
+    epsilon: float | None
+    left_before: Fraction
+    left_after: Fraction | None
+    steps: tuple[tuple[Explanation, ...], ...]
+
+    @property
+    def parts(self) -> tuple[Explanation, ...]:
+        """The parts of all steps."""
+        return tuple(part for step in self.steps for part in step)
+
+    @property
+    def chosen(self) -> str:
+        """The mechanisms' names."""
+        return " + ".join(dict.fromkeys(part.chosen for part in self.parts))
+
+    @property
+    def promise(self) -> str:
+        """What would be promised."""
+        query, course = self.course.query, self.course
+        parts = self.parts[1:] if query.chooses_by_another else self.parts
+        choice = self.parts[0].plan.alpha if query.chooses_by_another else None
+        errors = {part.plan.query.aggregate: part.plan.alpha for part in parts}
+        return promise_of(query, course.schema, errors, choice)  # type: ignore[arg-type]
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The mechanism of each part."""
+        chosen = [next(c for c in part.candidates if c.priced is part.plan.chosen) for part in self.parts]
+        return tuple(chosen)
+
+    def to_json(self) -> dict[str, Any]:
+        """A document of kind ``siloquent/explanation/1`` whose ``steps`` hold one of each part."""
+        epsilon = {} if self.epsilon is None else {"epsilon": digits(self.epsilon)}
+        return {
+            "schema": "siloquent/explanation/1",
+            "kind": "composite",
+            "promise": self.promise,
+            "beta": str(self.course.query.promise.beta),
+            "steps": [[_part(part) for part in step] for step in self.steps],
+            "chosen": self.chosen,
+            "account": self.account,
+            "cost": {self.symbol: digits(self.price, 6), **epsilon},
+            "left_before": digits(self.left_before, 6, up=False),
+            "left_after": None if self.left_after is None else digits(self.left_after, 6, up=False),
+            "free": False,
+            "label": "fresh",
+            "data_touched": False,
+        }
+
+
+def _part(part: Explanation) -> dict[str, Any]:
+    from siloquent.explore.spec.aggregates import column_of
+
+    document = part.to_json()
+    for name in ("schema", "account", "left_before", "left_after", "free", "label", "data_touched", "promise"):
+        document.pop(name, None)
+    return {"part": column_of(part.plan.query.aggregate), **document}
+
+
+def explain_course(course: Course, *, account: str, left: Cost) -> CompositeExplanation:
+    """The explanation of ``course`` for an account that has ``left``."""
+    from siloquent.privacy import epsilon_of_zcdp
+
+    budget = course.schema.budget
+    book = accountant(budget.accountant)
+    cost, price = book.cost(course.event), book.price(course.event).amount
+    fits = cost.amount <= left.amount and cost.delta <= left.delta
+    steps: list[Step] = [course.first, *([course.second] if course.second else [])]
+    return CompositeExplanation(
+        course=course,
+        account=account,
+        symbol=book.symbol,
+        price=price,
+        epsilon=(
+            epsilon_of_zcdp(float(price), float(budget.delta - budget.delta_events))
+            if budget.accountant == "zcdp"
+            else None
+        ),
+        left_before=Fraction(left.amount, book.scale),
+        left_after=Fraction(left.amount - cost.amount, book.scale) if fits else None,
+        steps=tuple(tuple(explain_plan(one, account=account, left=left) for one in step.plans) for step in steps),
+    )

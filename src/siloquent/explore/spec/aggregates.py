@@ -1,0 +1,100 @@
+"""What can be asked about the rows of a group, and what each answer is computed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Literal
+
+from siloquent.errors import RequestError
+from siloquent.explore.spec.numbers import check_number, number_text
+from siloquent.explore.spec.predicate import check_name
+
+SHARE_DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """COUNT(*): how many rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OfAttribute:
+    attribute: str
+
+    def __post_init__(self) -> None:
+        check_name(self.attribute, "attribute")
+
+
+@dataclass(frozen=True, slots=True)
+class Sum(_OfAttribute):
+    """SUM(attribute): the total of a declared number over the rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Average(_OfAttribute):
+    """AVG(attribute): the mean of a declared number over the rows that have one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variance(_OfAttribute):
+    """VAR(attribute): the mean squared distance from the mean, over the rows that have a number (not n - 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation(_OfAttribute):
+    """STDDEV(attribute): the square root of VAR."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """QUANTILE(attribute, share): a declared value with that share of the rows below it; MEDIAN is share 1/2."""
+
+    attribute: str
+    share: Decimal
+
+    def __post_init__(self) -> None:
+        check_name(self.attribute, "attribute")
+        check_number(self.share, "The share of a quantile")
+        if not 0 < self.share < 1:
+            raise RequestError(
+                f"The share of a quantile lies between 0 and 1, both excluded, not {number_text(self.share)}.",
+                fix=f"QUANTILE({self.attribute}, 0.99): the very first and last value are single people's",
+            )
+        if (self.share * 10**SHARE_DIGITS) % 1:
+            raise RequestError(f"The share of a quantile has at most {SHARE_DIGITS} places.", fix="0.9995")
+
+    @property
+    def fraction(self) -> Fraction:
+        """a/b in lowest terms."""
+        return Fraction(self.share)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment(_OfAttribute):
+    """What averages and variances are computed from; no text asks for it.
+
+    Over the rows that have a number, the sum of (number - centre)^power, where the centre is the declared value in the
+    middle; power 0 counts these rows.
+    """
+
+    power: Literal[0, 1, 2] = 0
+
+
+Aggregate = Count | Sum | Average | Variance | Deviation | Quantile | Moment
+Simple = Count | Sum | Moment
+"""Aggregates that are one number a group: linear in the counts of cells."""
+
+
+def column_of(aggregate: Aggregate) -> str:
+    """What the column of its values is called where nobody says otherwise.
+
+    >>> column_of(Quantile("age", Decimal("0.5"))), column_of(Average("cost"))
+    ('median_age', 'avg_cost')
+    """
+    if isinstance(aggregate, Quantile):
+        share = number_text(aggregate.share)
+        return f"median_{aggregate.attribute}" if share == "0.5" else f"quantile_{aggregate.attribute}_{share}"
+    words = {Sum: "sum", Average: "avg", Variance: "var", Deviation: "stddev", Moment: "moment"}
+    return "count" if isinstance(aggregate, Count) else f"{words[type(aggregate)]}_{aggregate.attribute}"
