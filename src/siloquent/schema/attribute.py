@@ -24,6 +24,7 @@ Bound = Decimal | datetime | None
 
 OUTSIDE = -1
 OTHER = "(other)"
+LONGEST_NAME = 128
 MOST_POINTS = 10**6
 MOST_STEPS = 2**40
 MOST_FROM_ZERO = 2**48
@@ -65,14 +66,16 @@ class Attribute:
     argument: str = ""
 
     def __post_init__(self) -> None:
-        if not self.name or len(self.name) > 128 or any(ord(c) < 32 or c == '"' for c in self.name):
-            raise SchemaError(f"An attribute's name is 1 to 128 characters without quotes, not {self.name[:20]!r}.")
+        if not 1 <= len(self.name) <= LONGEST_NAME or any(ord(c) < 32 or c == '"' for c in self.name):
+            raise SchemaError(
+                f"An attribute's name is 1 to {LONGEST_NAME} characters without quotes, not {self.name[:20]!r}."
+            )
         if self.is_numeric or self.is_temporal:
             self._check_range()
         elif self.kind == "category":
             self._check_values()
         if self.null == "value" and self.is_countable and self.null_index == OUTSIDE:
-            raise self._wrong(f"null = {{ value = {self.null_value!r} }} is not one of its own values")
+            raise self._wrong(f"null = {{ value = {repr(self.null_value)[:60]} }} is not one of its own values")
 
     def _wrong(self, what: str, *, fix: str = "") -> SchemaError:
         return SchemaError(f"Attribute {self.name!r}: {what}.", fix=fix)

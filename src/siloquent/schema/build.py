@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from siloquent.schema.constraints import (
 from siloquent.schema.domain import Domain
 from siloquent.schema.entries import BudgetEntry, ColumnEntry, ConstraintEntry, DerivedEntry, NullValueEntry
 from siloquent.schema.table import Budget, TableSchema, Unit
-from siloquent.schema.toml import digest_of, finite, read_toml, validated
+from siloquent.schema.toml import MOST_ENTRIES, brief, digest_of, finite, read_toml, validated
 
 _REFERENCE = re.compile(r"(\w+)\(([^()]+)\)")
 
@@ -40,8 +40,8 @@ def parse_schema(text: str) -> TableSchema:
     """
     raw = read_toml(text)
     file = validated(raw)
-    if len(file.attribute) + len(file.derived) > 2_000:
-        raise SchemaError("A table has at most 2,000 attributes.")
+    if len(file.attribute) + len(file.derived) > MOST_ENTRIES:
+        raise SchemaError(f"A table has at most {MOST_ENTRIES:,} attributes.")
     columns = tuple(_attribute(column) for column in file.attribute)
     domain = Domain((*columns, *(_derived(column, Domain(columns)) for column in file.derived)))
     return TableSchema(
@@ -60,12 +60,13 @@ def parse_schema(text: str) -> TableSchema:
 
 def _decimal(value: object, name: str) -> Decimal:
     try:
-        number = Decimal(str(value))
+        return finite(str(value))
     except InvalidOperation:
-        raise SchemaError(f"Attribute {name!r}: {str(value)[:40]!r} is not a number.") from None
-    if not number.is_finite():
-        raise SchemaError(f"Attribute {name!r}: bounds, grids and bins are finite.")
-    return number
+        raise SchemaError(f"Attribute {name!r}: {brief(value)} is not a number.") from None
+    except ValueError:
+        raise SchemaError(
+            f"Attribute {name!r}: bounds, grids and bins are finite numbers of at most 1e40, not {brief(value)}."
+        ) from None
 
 
 def _bound(value: object, column: ColumnEntry) -> Bound:
@@ -73,13 +74,21 @@ def _bound(value: object, column: ColumnEntry) -> Bound:
         return None
     if column.type in ("date", "datetime"):
         if isinstance(value, datetime):
-            return value.replace(tzinfo=None)
+            return _zoneless(value, column.name)
         if isinstance(value, date):
             return datetime(value.year, value.month, value.day)
         raise SchemaError(f"Attribute {column.name!r}: bounds of a {column.type} are dates, such as 2024-01-31.")
     if isinstance(value, (datetime, date)):
         raise SchemaError(f"Attribute {column.name!r}: bounds of a {column.type} are numbers, not dates.")
     return _decimal(value, column.name)
+
+
+def _zoneless(moment: datetime, name: str) -> datetime:
+    """A moment with a zone as it is in UTC, as moments in rows are read."""
+    try:
+        return moment.replace(tzinfo=None) - (moment.utcoffset() or timedelta(0))
+    except OverflowError:
+        raise SchemaError(f"Attribute {name!r}: bounds lie within the years 1 to 9999, also in UTC.") from None
 
 
 def _grid(column: ColumnEntry) -> Decimal | None:
@@ -188,7 +197,7 @@ def _exact(value: str | int, key: str) -> Fraction:
     try:
         return Fraction(finite(str(value)))
     except (ValueError, InvalidOperation):
-        raise SchemaError(f"[budget] {key}: {str(value)[:40]!r} is not a finite number.") from None
+        raise SchemaError(f"[budget] {key}: {brief(value)} is not a finite number.") from None
 
 
 def _budget(budget: BudgetEntry) -> Budget:

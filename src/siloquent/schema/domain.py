@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from siloquent.errors import RequestError, SchemaError, UnknownName
-from siloquent.schema.attribute import Attribute
+from siloquent.schema.attribute import LONGEST_NAME, Attribute
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,7 +47,7 @@ class Domain:
         for attribute in self.attributes:
             if attribute.name.casefold() == name.casefold():
                 return attribute
-        raise UnknownName("attribute", name, self.names)
+        raise UnknownName("attribute", name[:LONGEST_NAME], self.names)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -16,7 +16,7 @@ class Strict(BaseModel):
 
 
 class NullValueEntry(Strict):
-    value: Any
+    value: bool | int | Decimal | str | datetime | date
 
 
 class BinsEntry(Strict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
@@ -17,6 +18,16 @@ from siloquent.schema import entries
 from siloquent.schema.entries import TableFile
 
 MOST_BYTES = 4 * 2**20
+MOST_LINES = 200_000
+MOST_ENTRIES = 2_000
+MOST_DEEP = 16
+MOST_DIGITS = 40
+MOST_SHOWN = 60
+
+# A dotted key of n parts takes tomllib n^2 steps and gives tables n deep, so it must not get there. Every part is read
+# without a step back, and only from its beginning: no text makes this search slow.
+_PART = r"""(?:[\w-]++|"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+')[ \t]*+[.][ \t]*+"""
+_DOTTED = re.compile(rf"""(?<![\w"'\\-])(?:{_PART}){{{MOST_DEEP}}}""")
 
 
 def json_schema() -> dict[str, Any]:
@@ -42,24 +53,55 @@ def read_toml(text: str) -> dict[str, Any]:
     """``text`` as TOML with decimal numbers, limited in size.
 
     Raises:
-        SchemaError: too large, or not TOML; it says the line.
+        SchemaError: too large or too deep, or not TOML; it says the line.
     """
     if len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
         raise SchemaError(f"A file of declarations is at most {MOST_BYTES // 2**20} MiB.")
+    if text.count("\n") > MOST_LINES:
+        raise SchemaError(f"A file of declarations is at most {MOST_LINES:,} lines long.")
+    if _DOTTED.search(text):
+        raise _too_deep()
     try:
-        return tomllib.loads(text, parse_float=finite)
-    except (tomllib.TOMLDecodeError, RecursionError) as wrong:
-        raise SchemaError(f"This is not TOML: {str(wrong) or 'nested too deeply'}.") from None
+        raw = tomllib.loads(text, parse_float=finite)
+        _check_values(raw)
+    except tomllib.TOMLDecodeError as wrong:
+        raise SchemaError(f"This is not TOML: {wrong}.") from None
+    except RecursionError:
+        raise _too_deep() from None
     except (ValueError, InvalidOperation):
         raise SchemaError("A number is out of range: bounds, grids and budgets are finite.") from None
+    return raw
+
+
+def _too_deep() -> SchemaError:
+    return SchemaError(f"This file is nested too deeply: {MOST_DEEP} levels are far more than it needs.")
+
+
+def _check_values(raw: dict[str, Any]) -> None:
+    """Refuse numbers that later steps would take for ever to write down, and what is nested beyond any need."""
+    level: list[Any] = [raw]
+    for _ in range(MOST_DEEP):
+        level = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)]
+        if any(type(value) is int and abs(value) >= 10**MOST_DIGITS for value in level):
+            raise ValueError("a whole number is too large")
+        level = [value for value in level if isinstance(value, (dict, list))]
+    if level:
+        raise RecursionError
 
 
 def finite(text: str) -> Decimal:
-    """``text`` as an exact number of ordinary size; ValueError otherwise."""
+    """``text`` as an exact number of ordinary size; ValueError or InvalidOperation otherwise."""
     value = Decimal(text)
-    if not value.is_finite() or abs(value.adjusted()) > 40:
-        raise ValueError(text)
+    # The digits count too: exact arithmetic with a million of them takes minutes.
+    if not value.is_finite() or abs(value.adjusted()) > MOST_DIGITS or len(text) > 4 * MOST_DIGITS:
+        raise ValueError("a number is too large, too small or too long")
     return value
+
+
+def brief(text: object) -> str:
+    """What somebody wrote, quoted and cut to what fits into a sentence."""
+    whole = str(text)
+    return repr(whole if len(whole) <= MOST_SHOWN else f"{whole[:MOST_SHOWN]}..")
 
 
 def digest_of(raw: Mapping[str, Any]) -> str:
@@ -74,6 +116,10 @@ def validated(raw: Mapping[str, Any]) -> TableFile:
     Raises:
         SchemaError: unknown keys, missing or wrong values; one sentence each, with the place.
     """
+    for key, kind in (("attribute", "attributes"), ("derived", "attributes"), ("constraint", "constraints")):
+        listed = raw.get(key)
+        if isinstance(listed, list) and len(listed) > MOST_ENTRIES:  # each wrong one would be described
+            raise SchemaError(f"A table has at most {MOST_ENTRIES:,} {kind}.")
     try:
         return TableFile.model_validate(raw)
     except ValidationError as wrong:
@@ -109,19 +155,19 @@ def _problems(wrong: ValidationError, raw: Mapping[str, Any]) -> Iterator[str]:
         if error["type"] == "extra_forbidden":
             near = get_close_matches(str(last), _keys(), n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            yield f"Unknown key {str(last)!r}{where}.{hint}"
+            yield f"Unknown key {brief(last)}{where}.{hint}"
         elif error["type"] == "missing":
             yield f"Missing {str(last)!r}{where}: add `{last} = ..`."
         elif key is not None:
-            yield f"{str(last)!r}{where} is {_WANTED[key]}, not {_shown(error['input'])}."
+            yield f"{brief(last)}{where} is {_WANTED[key]}, not {_shown(error['input'])}."
         else:
-            yield f"{str(last)!r}{where}: {error['msg']}, not {_shown(error['input'])}."
+            yield f"{brief(last)}{where}: {error['msg']}, not {_shown(error['input'])}."
     if len(found) > 5:
         yield f"And {len(found) - 5} more."
 
 
 def _shown(value: object) -> str:
-    return str(value)[:60] if isinstance(value, Decimal) else repr(str(value)[:60])
+    return str(value)[:MOST_SHOWN] if isinstance(value, Decimal) else brief(value)
 
 
 def _inside(place: tuple[Any, ...], raw: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -143,5 +189,5 @@ def _place(parts: list[Any], raw: Mapping[str, Any]) -> str:
         except (KeyError, IndexError, TypeError):
             break
         named = here.get("name") if isinstance(here, dict) else None
-        names.append(repr(named) if isinstance(part, int) and named else str(part))
+        names.append(brief(named) if isinstance(part, int) and named else str(part)[:MOST_SHOWN])
     return f" in [{' '.join(names)}]" if names else ""

@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from siloquent.errors import SchemaError, UnknownName
-from siloquent.schema.toml import read_toml
+from siloquent.schema.toml import MOST_BYTES, MOST_SHOWN, read_toml
 
 WORKSPACE_FILE = "siloquent.toml"
 _KEYS = {"format", "ledger", "postgres", "spark", "server"}
-_PASSWORD = re.compile(r"^[a-z0-9+]+://[^/@]*:[^/@]+@")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+# Where SQLAlchemy and libpq look for one: USER:PASSWORD@ of an address, ?password= behind it, password= in a list.
+_PASSWORD = re.compile(r"//[^:/]*:[^@]*@|password\s*=", re.IGNORECASE)
+LONGEST_FILE_BYTES = 200  # what file systems take is 255, and a lock file has a longer name
+MOST_TEXT = 2_000
+_UNPRINTED = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +84,48 @@ def read_workspace(folder: Path) -> Workspace:
     path = folder / WORKSPACE_FILE
     if not path.is_file():
         raise SchemaError(f"{folder} is not a workspace: it has no {WORKSPACE_FILE}.", fix=f"siloquent init {folder}")
-    raw = read_toml(path.read_text(encoding="utf-8", errors="surrogateescape"))
+    raw = read_toml(_text(path))
     unknown = sorted(set(raw) - _KEYS)
     if unknown:
-        raise UnknownName(f"setting in {WORKSPACE_FILE}", unknown[0], _KEYS)
-    if raw.get("format") != 1:
+        raise UnknownName(f"setting in {WORKSPACE_FILE}", unknown[0][:MOST_SHOWN], _KEYS)
+    if type(raw.get("format")) is not int or raw["format"] != 1:
         raise SchemaError(f"{WORKSPACE_FILE} must say format = 1; this version reads no other.")
     ledger = _table(raw, "ledger", {"url"}).get("url", "ledger.sqlite")
-    if not isinstance(ledger, str) or _PASSWORD.match(ledger):
+    if not _is_plain(ledger) or _PASSWORD.search(ledger) or _is_no_file(ledger):
         raise SchemaError(
             "[ledger] url is a file name or a PostgreSQL URL without a password.",
             fix="put the password into PGPASSWORD or ~/.pgpass",
         )
+    master = _table(raw, "spark", {"master"}).get("master", "local[*]")
+    if not _is_plain(master):
+        raise SchemaError("[spark] master is the address of a Spark cluster.", fix='master = "local[*]"')
     return Workspace(
         folder=folder,
         ledger=ledger,
         postgres=tuple(_database(name, raw["postgres"][name]) for name in sorted(_table(raw, "postgres", None))),
-        spark_master=str(_table(raw, "spark", {"master"}).get("master", "local[*]")),
+        spark_master=master,
     )
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(MOST_BYTES + 1).decode("utf-8")
+    except UnicodeDecodeError:
+        raise SchemaError(f"{WORKSPACE_FILE} is not UTF-8.") from None
+    except OSError as failed:
+        raise SchemaError(
+            f"{path} cannot be read: {failed.strerror}.", fix="mend its permissions, or --workspace DIR"
+        ) from None
+
+
+def _is_plain(text: object) -> bool:
+    """Whether it is a text on one line, of a length that an address or a file's name may have."""
+    return isinstance(text, str) and 0 < len(text) <= MOST_TEXT and not _UNPRINTED.search(text)
+
+
+def _is_no_file(ledger: str) -> bool:
+    return "://" not in ledger and len(ledger.encode()) > LONGEST_FILE_BYTES
 
 
 def _table(raw: dict[str, Any], key: str, allowed: set[str] | None) -> dict[str, Any]:
@@ -105,15 +134,20 @@ def _table(raw: dict[str, Any], key: str, allowed: set[str] | None) -> dict[str,
         raise SchemaError(f"[{key}] in {WORKSPACE_FILE} is a table.")
     unknown = sorted(set(value) - allowed) if allowed is not None else []
     if unknown:
-        raise UnknownName(f"setting in [{key}]", unknown[0], allowed or ())
+        raise UnknownName(f"setting in [{key}]", unknown[0][:MOST_SHOWN], allowed or ())
     return value
 
 
 def _database(name: str, entry: object) -> tuple[str, str, str]:
-    if not isinstance(entry, dict) or len(entry) != 1 or next(iter(entry)) not in ("dsn_env", "dsn_file"):
+    key, value = next(iter(entry.items())) if isinstance(entry, dict) and len(entry) == 1 else ("", "")
+    if not (
+        # What is shown later, with the advice to export it, must not be a connection text that stands here by mistake.
+        (key == "dsn_env" and isinstance(value, str) and _VARIABLE.fullmatch(value))
+        or (key == "dsn_file" and _is_plain(value) and "://" not in value and not _PASSWORD.search(value))
+    ):
         raise SchemaError(
-            f"[postgres.{name}] says where the connection text is kept, so that no password stands in this file.",
+            f"[postgres.{name[:MOST_SHOWN]}] says where the connection text is kept, "
+            "so that no password stands in this file.",
             fix='dsn_env = "NAME_OF_A_VARIABLE", or dsn_file = "a file that only you can read"',
         )
-    key, value = next(iter(entry.items()))
     return name, key, str(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -88,8 +89,8 @@ def test_a_gzipped_file_is_known_by_its_first_bytes(tmp_path: Path) -> None:
         (b"", "no header line"),
         (b"\n1,A\n", "no header line"),
         (b"\xff\xfe\x00a\n1\n", "not UTF-8"),
-        (b"age,age\n1,2\n", "names the column 'age' twice"),
-        (b"age,Age,ward\n", "names the column 'age' twice"),
+        (b"age,age\n1,2\n", "columns 1 and 2 the same name"),
+        (b"age,Age,ward\n", "columns 1 and 2 the same name"),
         (b'"age,ward\n1,2\n', "quotes in its header"),
         (b",".join(b"c%d" % i for i in range(5_000)), "has 5,000 columns"),
         (b"a" * (2**20 + 5), "header line over"),
@@ -106,3 +107,27 @@ def test_the_owner_learns_how_many_lines_are_left_out(tmp_path: Path) -> None:
     report = check(table)
     [lines] = [f for f in report.findings if f.kind == "unreadable_lines"]
     assert (report.rows, lines.count) == (2, 3)
+
+
+@pytest.mark.parametrize("first", [b"31,canary\n", b"age,canary\n", b"age,ward31,canary\n", b"canary,canary,age\n"])
+def test_the_first_line_is_never_shown_since_it_could_be_somebodys_row(
+    tmp_path: Path, first: bytes, owner_log: list[logging.LogRecord]
+) -> None:
+    with pytest.raises(SchemaError) as refused:
+        table_of(tmp_path, first + b"5,canary\n" * 3)
+    assert "canary" not in str(refused.value)
+    if first.count(b"canary") == 1:
+        assert "does not name 'ward'" in str(refused.value) or "does not name 'age', 'ward'" in str(refused.value)
+        assert "canary" in owner_log[0].getMessage()
+
+
+def test_a_line_counts_in_every_question_or_in_none(tmp_path: Path) -> None:
+    """DuckDB alone leaves a line out only if a column that is asked for is what is wrong with it."""
+    table, permit = table_of(tmp_path, b"age,ward\n1,A\n2,\xff\n3,B\n4," + b"x" * 2**20 + b"\n\xc3,A\n")
+    blocks = [full_block(table.schema, "age"), full_block(table.schema, "ward"), Block((), ())]
+    assert [int(counts.sum()) for counts in table.counts(blocks, permit)] == [2, 2, 2]
+    for column in ("age", "ward"):
+        assert sum(batch.num_rows for batch in table.rows([column], permit)) == 2
+    report = check(table)
+    assert report.rows == report.counted == 2
+    assert [f.count for f in report.findings if f.kind == "unreadable_lines"] == [3]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 
 from siloquent.errors import DataError, SchemaError, UnknownName
+from siloquent.schema import Block
 from unit.data.clinic import clinic_schema, full_block, opened, visits
 
 
@@ -101,3 +103,38 @@ def test_a_column_without_a_single_value_is_all_null() -> None:
     schema = clinic_schema()
     table, permit = opened(schema, rows)
     assert table.counts([full_block(schema, "ward")], permit)[0].tolist() == [0, 0, 0, 0, 20]
+
+
+def test_more_columns_than_the_limit_are_refused() -> None:
+    wide = pa.table({f"c{i}": [1] for i in range(5_000)})
+    with pytest.raises(SchemaError, match="has 5,000 columns; the most is 4,096"):
+        opened(clinic_schema(), wide)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "data"),
+    [([0, 1, 2**31 - 1, 3], b"ABC"), ([0, 2, 1, 3], b"ABC"), ([0, 1, 2, 3], b"A\xffC")],
+    ids=["beyond the end", "backwards", "no UTF-8"],
+)
+def test_buffers_that_are_not_right_are_never_read(offsets: list[int], data: bytes) -> None:
+    rows = visits(3)
+    buffers = [None, pa.py_buffer(np.array(offsets, dtype=np.int32).tobytes()), pa.py_buffer(data)]
+    wards = pa.Array.from_buffers(pa.string(), 3, buffers)
+    with pytest.raises(DataError):
+        opened(clinic_schema(), rows.set_column(3, "ward", wards))
+    more = rows.append_column("more", wards)  # nobody asks for it
+    table, permit = opened(clinic_schema(), more)
+    assert table.counts([Block((), ())], permit)[0].tolist() == [3]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms"])
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+def test_moments_beyond_all_years_are_the_first_and_the_last(unit: str, zone: str | None) -> None:
+    """In microseconds they would overflow, and one such row would make every question fail."""
+    bounds = 'lo = 2024-01-01, hi = 2024-01-03, grid = "day", outside = "clamp", null = "cell"'
+    day = f'{{ name = "day", type = "datetime", {bounds} }}'
+    schema = clinic_schema(attributes=day)
+    whole = 86_400 * (1 if unit == "s" else 1_000)
+    moments = pa.array([-(2**62), 19_724 * whole, None, 2**62], pa.int64()).cast(pa.timestamp(unit, zone))
+    table, permit = opened(schema, pa.table({"day": moments}))
+    assert table.counts([full_block(schema, "day")], permit)[0].tolist() == [1, 1, 1, 1]

@@ -9,11 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.hostile_parquet import footer_of, with_footer
 from siloquent.data.engines.base import Limits
 from siloquent.data.sources.files import source_file
 from siloquent.data.sources.parquet import Suspicious, check_parquet
@@ -27,9 +29,14 @@ ONE = '{ name = "age", type = "integer", lo = 0, hi = 9, outside = "clamp", null
 TEXT = '{ name = "ward", type = "category", values = ["A"], other = "cell", null = "drop" }'
 
 
+def checked(path: Path, column: str = "age") -> None:
+    with duckdb.connect() as connection:
+        check_parquet(connection, source_file(path.name, path.parent, table="t"), Limits(), [column], table="t")
+
+
 def refusal(path: Path, column: str = "age") -> str:
     with pytest.raises(Suspicious) as caught:
-        check_parquet(source_file(path.name, path.parent, table="t"), Limits(), [column], table="t")
+        checked(path, column)
     return str(caught.value)
 
 
@@ -71,8 +78,6 @@ def test_files_of_other_writers_are_read(tmp_path: Path, writer: str) -> None:
 
         pl.from_arrow(rows).write_parquet(path)  # type: ignore[union-attr]
     else:
-        import duckdb
-
         duckdb.from_arrow(rows).write_parquet(str(path))
     table, permit = opened(clinic_schema(source=f"parquet:{path}"))
     assert table.counts([Block((), ())], permit)[0].tolist() == [400]
@@ -119,7 +124,7 @@ def test_a_footer_that_lies_is_found_out(tmp_path: Path, lie: str) -> None:
     make, expected = LIES[lie]
     path = make(tmp_path / "t.parquet")
     with pytest.raises((Suspicious, Malformed), match=expected):
-        check_parquet(source_file(path.name, tmp_path, table="t"), Limits(), ["age"], table="t")
+        checked(path)
 
 
 def test_a_long_text_in_a_dictionary_is_refused(tmp_path: Path) -> None:
@@ -184,16 +189,19 @@ def test_a_bomb_is_refused_without_memory(tmp_path: Path) -> None:
 
 
 _BOMBS = """
-import resource, sys, pyarrow.parquet
+import resource, sys, duckdb, pyarrow
 from pathlib import Path
+from benchmarks.hostile_parquet import footer_of, with_footer
 from siloquent.data.engines.base import Limits
 from siloquent.data.sources.files import source_file
 from siloquent.data.sources.parquet import Suspicious, check_parquet
+connection = duckdb.connect(config={"threads": 1})
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 2**28, used + 2**28))
 for name in ("page", "dictionary", "prefix"):
     try:
-        check_parquet(source_file(f"{name}.parquet", Path(sys.argv[1]), table="t"), Limits(), ["age"], table="t")
+        file = source_file(f"{name}.parquet", Path(sys.argv[1]), table="t")
+        check_parquet(connection, file, Limits(), ["age"], table="t")
         sys.stdout.write("read ")
     except Suspicious:
         sys.stdout.write("refused ")
@@ -212,3 +220,48 @@ def test_a_thrift_reader_reads_what_was_written() -> None:
     reader = CompactReader(struct((1, -3), (4, b"abc"), (20, 2**40)) + b"rest")
     assert reader.struct() == {1: -3, 4: b"abc", 20: 2**40}
     assert reader.data[reader.at :] == b"rest"
+
+
+def test_a_footer_over_which_pyarrow_ends_the_process_is_read_or_refused(tmp_path: Path) -> None:
+    """A histogram of a wrong length in the statistics is an exception in C++ that nobody catches there."""
+    path = tmp_path / "visits.parquet"
+    pq.write_table(visits(50), path)
+    footer = footer_of(path.read_bytes())
+    for _, chunk in footer[4][0][1].value:
+        histogram = chunk[3][16][3]
+        histogram.value.append(histogram.value[0])
+    path.write_bytes(with_footer(path.read_bytes(), footer))
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import pyarrow.parquet as p; p.ParquetFile({str(path)!r}).metadata.row_group(0).column(0)",
+        ],
+        check=False,
+        capture_output=True,
+    )
+    assert done.returncode != 0
+    table, permit = opened(clinic_schema(source=f"parquet:{path}"))
+    assert table.counts([Block((), ())], permit)[0].tolist() == [50]
+
+
+def test_a_declared_column_of_lists_is_refused_with_its_name(tmp_path: Path) -> None:
+    """Nobody checks how long lists are, so not even an id, which may be of any type, is one."""
+    rows = visits(20)
+    lists = pa.array([[1, 2]] * 20)
+    pq.write_table(rows.set_column(0, "patient", lists), tmp_path / "visits.parquet")
+    with pytest.raises(SchemaError, match="'patient' of the Parquet file of 'visits' holds lists"):
+        opened(clinic_schema(source=f"parquet:{tmp_path}/visits.parquet"))
+    pq.write_table(rows.append_column("more", lists), tmp_path / "visits.parquet")
+    table, permit = opened(clinic_schema(source=f"parquet:{tmp_path}/visits.parquet"))
+    assert table.counts([Block((), ())], permit)[0].tolist() == [20]
+
+
+def test_a_row_group_that_lacks_a_column_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"age": [1, 2], "other": [3, 4]}), path)
+    footer = footer_of(path.read_bytes())
+    del footer[4][0][1].value[1]
+    path.write_bytes(with_footer(path.read_bytes(), footer))
+    with pytest.raises((Suspicious, duckdb.Error), match="columns"):
+        checked(path)

@@ -255,3 +255,59 @@ def test_the_json_schema_knows_every_key_of_a_file() -> None:
 def test_every_refusal_is_one_of_ours() -> None:
     assert issubclass(SchemaError, SiloquentError)
     assert (SchemaError.exit_status, SchemaError.http_status, SchemaError.code) == (2, 422, "schema_invalid")
+
+
+DIGITS = "9" * 5_000
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (table_file(AGE) + "x" + ".a" * 20_000 + " = 1", "nested too deeply"),
+        (table_file(AGE) + "x" + '."a"' * 20_000 + " = 1", "nested too deeply"),
+        (table_file(AGE) + "[x" + ".a" * 20 + "]", "nested too deeply"),
+        (table_file(AGE) + "x = " + "[" * 20 + "]" * 20, "nested too deeply"),
+        (table_file(AGE) + "x = " + "[" * 20_000, "nested too deeply"),
+        (table_file(AGE) + "x = 0x" + "f" * 9_999, "out of range"),
+        (table_file(AGE) + "x = " + DIGITS, "out of range"),
+        (table_file(AGE) + f"x = 0.{DIGITS}", "out of range"),
+        (table_file(AGE.replace("hi = 120", f"hi = 120, bins = {{ width = '1e-{DIGITS}' }}")), "is not a number"),
+        (table_file(AGE.replace("hi = 120", "hi = 120, bins = { width = '1e-999999999' }")), "finite numbers"),
+        (table_file('{ name = "b", type = "boolean", null = { value = { a = 1 } } }'), "value = .. }"),
+        (table_file('{ name = "b", type = "boolean", null = { value = [[[1]]] } }'), "value = .. }"),
+        (table_file("{}," * 3_000), "at most 2,000 attributes"),
+        (table_file(AGE) + "\n" * 300_000, "at most 200,000 lines"),
+        (table_file('{ name = "t", type = "datetime", lo = 0001-01-01T00:00:00+09:00, hi = 2024-01-01, '
+                    'outside = "drop", null = "drop", grid = "day" }'), "within the years 1 to 9999"),
+    ],
+)  # fmt: skip
+def test_what_would_take_for_ever_or_cannot_be_written_down_is_refused_at_once(text: str, what: str) -> None:
+    with pytest.raises(SchemaError, match=what):
+        parse_schema(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        table_file(AGE) + "x" * 9_000 + " = 1",
+        table_file(AGE.replace('"integer"', f'"{"x" * 9_000}"')),
+        table_file(AGE.replace('"age"', f'"{"x" * 9_000}"').replace('"integer"', '"int"')),
+        table_file(f'{{ name = "b", type = "boolean", null = {{ value = "{"x" * 9_000}" }} }}'),
+        'constraint = [{ kind = "key", columns = ["' + "x" * 9_000 + '"] }]\n' + table_file(AGE),
+    ],
+)
+def test_a_refusal_shows_the_beginning_of_what_is_long(text: str) -> None:
+    with pytest.raises(SchemaError) as refused:
+        parse_schema(text)
+    assert len(str(refused.value)) < 600
+
+
+def test_bounds_with_a_zone_are_those_moments_in_utc() -> None:
+    at = '{ name = "at", type = "datetime", lo = 2024-01-01T02:00:00+02:00, hi = 2024-01-02T00:00:00Z, grid = "hour", '
+    declared = parse_schema(table_file(at + 'outside = "drop", null = "drop" }')).domain["at"]
+    assert (declared.lo, declared.hi) == (datetime(2024, 1, 1), datetime(2024, 1, 2))
+
+
+def test_dotted_keys_of_ordinary_depth_and_dots_in_texts_are_read() -> None:
+    text = table_file(AGE).replace("[budget]", "[budget]\nanalysts.ana = '0.5'\nanalysts.'b.o' = '0.5'")
+    assert [name for name, _ in parse_schema(text + "# " + "a." * 9).budget.shares] == ["ana", "b.o"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from siloquent.errors import SchemaError, UnknownName
+from siloquent.schema.toml import MOST_BYTES
 from siloquent.schema.workspace import find_workspace, read_workspace
 
 
@@ -52,6 +53,20 @@ def test_an_unknown_table_is_named_with_those_that_there_are(tmp_path: Path) -> 
         ("format = 1\n[postgres.clinic]\ndsn = 'postgresql://u:secret@h/d'", "dsn_env"),
         ("format = 1\n[postgres]\nclinic = 'postgresql://u:secret@h/d'", "dsn_env"),
         ("format = ", "not TOML"),
+        ("format = true", "format = 1"),
+        ("format = 1.0", "format = 1"),
+        ("format = 1\n[ledger]\nurl = 'POSTGRESQL://u:secret@h/d'", "PGPASSWORD"),
+        ("format = 1\n[ledger]\nurl = 'postgresql://u:sec/ret:secret@h/d'", "PGPASSWORD"),
+        ("format = 1\n[ledger]\nurl = 'postgresql://h/d?password=secret'", "PGPASSWORD"),
+        ("format = 1\n[ledger]\nurl = 'host=h password = secret'", "PGPASSWORD"),
+        ("format = 1\n[ledger]\nurl = ''", "a file name"),
+        ('format = 1\n[ledger]\nurl = "a\\u0000b"', "a file name"),
+        (f"format = 1\n[ledger]\nurl = '{'x' * 300}'", "a file name"),
+        ("format = 1\n[postgres.clinic]\ndsn_env = 'postgresql://u:secret@h/d'", "dsn_env"),
+        ("format = 1\n[postgres.clinic]\ndsn_env = 5", "dsn_env"),
+        ("format = 1\n[postgres.clinic]\ndsn_file = 'host=h password=secret'", "dsn_file"),
+        ("format = 1\n[spark]\nmaster = ['local']", "address of a Spark cluster"),
+        ("format = 1\n" + "x" * 9_000 + " = 1", "setting in siloquent.toml"),
     ],
 )
 def test_a_wrong_file_is_refused_without_repeating_a_password(tmp_path: Path, text: str, what: str) -> None:
@@ -63,3 +78,13 @@ def test_a_wrong_file_is_refused_without_repeating_a_password(tmp_path: Path, te
 def test_a_folder_without_the_file_is_no_workspace(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="is not a workspace"):
         read_workspace(tmp_path)
+
+
+def test_a_file_that_is_no_text_or_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    folder = workspace(tmp_path)
+    (folder / "siloquent.toml").write_bytes(b"format = 1\n# \xff\n")
+    with pytest.raises(SchemaError, match="not UTF-8"):
+        read_workspace(folder)
+    (folder / "siloquent.toml").write_bytes(b"#" * (MOST_BYTES + 5))
+    with pytest.raises(SchemaError, match="at most 4 MiB"):
+        read_workspace(folder)

@@ -1,6 +1,7 @@
 """CSV files: names from the header line, every cell as text, lines that cannot be read left out.
 
-Nothing is sniffed from rows: neither types nor quoting nor how many lines to skip may hang on one person's row.
+Nothing is sniffed from rows: neither types nor quoting nor how many lines to skip may hang on one person's row. And
+nothing is shown of the first line: a file without a header has somebody's row there.
 """
 
 from __future__ import annotations
@@ -8,12 +9,12 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from siloquent.data.engines.base import SOURCE, Limits
+from siloquent.data.engines.base import OWNER_LOG, SOURCE, Limits
 from siloquent.data.sources.files import SourceFile, first_bytes
 from siloquent.errors import SchemaError
 
@@ -26,25 +27,47 @@ _GZIP = b"\x1f\x8b"
 
 
 def attach_csv(
-    connection: duckdb.DuckDBPyConnection, file: SourceFile, limits: Limits, *, table: str
+    connection: duckdb.DuckDBPyConnection, file: SourceFile, limits: Limits, columns: Iterable[str], *, table: str
 ) -> Callable[[duckdb.DuckDBPyConnection], int]:
     """Make ``SOURCE`` the rows of a CSV file, gzipped or not, UTF-8, with a header line, quoted by ``"``.
 
+    Args:
+        columns: The columns that will be read.
     Returns:
         What counts the lines that are left out.
     Raises:
-        SchemaError: There is no header line, or it is too long, too wide, not UTF-8, or names a column twice.
+        SchemaError: There is no header line, or it is too long, too wide, not UTF-8, or lacks or repeats a column.
     """
     packed = first_bytes(file, 2) == _GZIP
     names, delimiter = read_header(file, limits, packed=packed, table=table)
+    read = _found(names, columns, table)
     rows = _reading(file, limits, names, delimiter, packed=packed)
-    connection.execute(f"CREATE VIEW {SOURCE} AS SELECT * FROM read_csv({rows}, ignore_errors = true)")
-    return lambda connection: _lines_left_out(connection, rows)
+    # DuckDB leaves a line out for what is wrong in those columns alone that a query asks for. A line must count in all
+    # queries or in none, so every query asks for all that are declared; a hash is never NULL, but DuckDB cannot know.
+    whole = f"WHERE hash({', '.join(map(_name, read))}) IS NOT NULL" if read else ""
+    connection.execute(f"CREATE VIEW {SOURCE} AS SELECT * FROM read_csv({rows}, ignore_errors = true) {whole}")
+    return lambda connection: _lines_left_out(connection, rows, whole)
 
 
-def _lines_left_out(connection: duckdb.DuckDBPyConnection, rows: str) -> int:
+def _found(names: list[str], columns: Iterable[str], table: str) -> list[str]:
+    """The names in the header line of ``columns``, all of which are there; the owner's log says what is instead."""
+    by_name = {name.casefold(): name for name in names}
+    wanted = {column: by_name.get(column.casefold()) for column in columns}
+    missing = [column for column, name in wanted.items() if name is None]
+    if not missing:
+        return [name for name in wanted.values() if name is not None]
+    OWNER_LOG.error("the header line of %s names these columns: %s", table, names)
+    first, more = ", ".join(map(repr, missing[:5])), f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+    raise SchemaError(
+        f"The first line of the CSV file of {table!r} does not name {first}{more}. What it names instead is in the "
+        "owner's log alone, since it could be somebody's row.",
+        fix="write a header line with the attributes' names, or the columns' names into the table file",
+    )
+
+
+def _lines_left_out(connection: duckdb.DuckDBPyConnection, rows: str, whole: str) -> int:
     stored = f"store_rejects = true, rejects_limit = {MOST_REJECTS}, rejects_table = 'left_out', rejects_scan = 'scans'"
-    connection.execute(f"SELECT COUNT(*) FROM read_csv({rows}, {stored})").fetchall()
+    connection.execute(f"SELECT COUNT(*) FROM read_csv({rows}, {stored}) {whole}").fetchall()
     count = connection.execute("SELECT COUNT(DISTINCT line) FROM left_out").fetchall()[0][0]
     connection.execute("DROP TABLE left_out; DROP TABLE scans")
     return int(count)
@@ -96,11 +119,16 @@ def read_header(file: SourceFile, limits: Limits, *, packed: bool, table: str) -
         raise refused(f"has {len(names):,} columns; the most is {limits.columns:,}")
     names = [name or f"column{i}" for i, name in enumerate(names, 1)]
     folded = [name.casefold() for name in names]
-    twice = next((name for name in names if folded.count(name.casefold()) > 1), None)
-    if twice is not None:
-        raise refused(f"names the column {twice[:100]!r} twice")
+    places: dict[str, int] = {}
+    for place, name in enumerate(folded, 1):
+        if places.setdefault(name, place) != place:
+            raise refused(f"gives its columns {places[name]} and {place} the same name")
     return names, delimiter
 
 
 def _text(text: str) -> str:
     return exp.Literal.string(text).sql("duckdb")
+
+
+def _name(text: str) -> str:
+    return exp.to_identifier(text, quoted=True).sql("duckdb")

@@ -39,7 +39,7 @@ def open_source(
     if frame is not None:
         from siloquent.data.sources.frames import arrow_table
 
-        arrow = arrow_table(frame, table=schema.name)
+        arrow = arrow_table(frame, limits, _stored(schema), table=schema.name)
         return DuckDBEngine(arrow=arrow, limits=_limits_for(arrow.nbytes, limits))
     if not schema.source:
         raise SchemaError(
@@ -83,6 +83,11 @@ def _file_engine(kind: str, where: str, schema: TableSchema, workspace: Workspac
     return DuckDBEngine(attach, files=[file.path], limits=limits, unchanged=file.unchanged)
 
 
+def _stored(schema: TableSchema) -> list[str]:
+    """The names of the columns that are read; derived attributes have none of their own."""
+    return [attribute.name for attribute in schema.domain if not attribute.function]
+
+
 def _limits_for(size: int, limits: Limits) -> Limits:
     """A small table is counted faster by one thread: waking the others costs more than they save."""
     return replace(limits, threads=1) if size < SMALL_BYTES else limits
@@ -94,11 +99,11 @@ def _attach(
     if kind == "csv":
         from siloquent.data.sources.csv import attach_csv
 
-        return attach_csv(connection, file, limits, table=schema.name)
+        return attach_csv(connection, file, limits, _stored(schema), table=schema.name)
     if kind == "parquet":
         from siloquent.data.sources.parquet import attach_parquet
 
-        attach_parquet(connection, file, limits, schema.domain.names, table=schema.name)
+        attach_parquet(connection, file, limits, _stored(schema), table=schema.name)
     else:
         from siloquent.data.sources.database import attach_database
 

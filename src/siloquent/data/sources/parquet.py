@@ -2,14 +2,17 @@
 
 A footer is a claim. A few hundred kilobytes can unpack to terabytes: pages that are larger than the footer says, a long
 text in a dictionary that every row points to, texts that share a prefix. Page headers say the truth, since a reader has
-to allocate what they say; so all of them are walked, and nothing is unpacked but large dictionaries.
+to allocate what they say; so all of them are walked, and nothing is unpacked but large dictionaries. The footer is read
+by DuckDB, which reads the rows afterwards: two readers would differ on what it says, and pyarrow's ends the whole
+process over some wrong ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from itertools import product
+from typing import TYPE_CHECKING, BinaryIO
 
 from sqlglot import exp
 
@@ -46,34 +49,35 @@ def attach_parquet(
         SchemaError: It is not Parquet.
         Suspicious: It claims too much, or more or less than it holds.
     """
-    check_parquet(file, limits, columns, table=table)
+    check_parquet(connection, file, limits, columns, table=table)
     path = exp.Literal.string(file.path).sql("duckdb")
     connection.execute(f"CREATE VIEW {SOURCE} AS SELECT * FROM read_parquet({path}, hive_partitioning = false)")
 
 
-def check_parquet(file: SourceFile, limits: Limits, columns: Iterable[str], *, table: str) -> None:
+def check_parquet(
+    connection: duckdb.DuckDBPyConnection, file: SourceFile, limits: Limits, columns: Iterable[str], *, table: str
+) -> None:
     """Refuse a file that would unpack to more than its size and ``limits`` allow; costs no memory to speak of.
 
     Raises:
-        SchemaError: It is not Parquet. Suspicious: as the class says.
+        SchemaError: It is not Parquet, or one of ``columns`` holds lists. Suspicious: as the class says.
     """
-    import pyarrow.parquet as pq
-
     wanted = {column.casefold() for column in columns}
     with open(file.path, "rb") as opened:
         size = _require_parquet(opened, table)
-        limited = {"thrift_string_size_limit": MOST_FOOTER, "thrift_container_size_limit": 2**20}
-        footer = pq.ParquetFile(opened, **limited).metadata
-        _check_footer(footer, size, limits, len(wanted))
-        read = [
-            i
-            for i in range(footer.num_columns)
-            if footer.schema.column(i).path.casefold() in wanted and not footer.schema.column(i).max_repetition_level
-        ]
-        for group in range(footer.num_row_groups):
-            described = footer.row_group(group)
-            for i in read:
-                _check_chunk(opened, described.column(i), described.num_rows, limits)
+        leaves = _leaves(connection, file)
+        chunks = list(_chunks(connection, file))
+        _check_footer(connection, file, size, limits, len(leaves), chunks, len(wanted))
+        read = {i: leaf for i, leaf in enumerate(leaves) if leaf.column.casefold() in wanted}
+        lists = next((leaf.column for leaf in read.values() if leaf.is_repeated), None)
+        if lists is not None:
+            raise SchemaError(
+                f"The column {lists!r} of the Parquet file of {table!r} holds lists; expected one value a row.",
+                fix="write the file with one value a row, or leave the attribute out",
+            )
+        for chunk in chunks:
+            if chunk.leaf in read:
+                _check_chunk(opened, chunk, limits)
 
 
 def _require_parquet(opened: BinaryIO, table: str) -> int:
@@ -86,17 +90,84 @@ def _require_parquet(opened: BinaryIO, table: str) -> int:
         raise SchemaError(f"The source of {table!r} is not a Parquet file.", fix="check the file, or its kind")
     if int.from_bytes(last[:4], "little") > min(MOST_FOOTER, size):
         raise Suspicious("the footer is larger than the file, or than any footer")
-    opened.seek(0)
     return size
 
 
-def _check_footer(footer: Any, size: int, limits: Limits, columns: int) -> None:
-    groups = [footer.row_group(i).num_rows for i in range(footer.num_row_groups)]
-    if footer.num_columns > limits.columns:
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """One column of values: the column of the table that it is, or is a part of."""
+
+    column: str
+    is_repeated: bool
+
+
+def _leaves(connection: duckdb.DuckDBPyConnection, file: SourceFile) -> list[_Leaf]:
+    """The footer's columns of values, in its order."""
+    path = exp.Literal.string(file.path).sql("duckdb")
+    described = connection.execute(f"SELECT name, repetition_type, num_children FROM parquet_schema({path})").fetchall()
+    leaves: list[_Leaf] = []
+    within: list[tuple[_Leaf, int]] = []  # the groups that are open, and how many of their parts are still to come
+    for name, repetition, children in described[1:]:
+        outer = within[-1][0] if within else _Leaf(str(name), False)
+        found = _Leaf(outer.column, outer.is_repeated or repetition == "REPEATED")
+        if children:
+            within.append((found, int(children)))
+            continue
+        leaves.append(found)
+        while within:
+            group, left = within.pop()
+            if left > 1:
+                within.append((group, left - 1))
+                break
+    return leaves
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """What the footer says of the values of one column in one row group."""
+
+    group: int
+    rows: int
+    leaf: int
+    values: int
+    kind: str
+    compression: str
+    dictionary_at: int | None
+    data_at: int
+    packed: int
+    unpacked: int
+
+
+def _chunks(connection: duckdb.DuckDBPyConnection, file: SourceFile) -> Iterator[_Chunk]:
+    path = exp.Literal.string(file.path).sql("duckdb")
+    rows = connection.execute(
+        "SELECT row_group_id, row_group_num_rows, column_id, num_values, type, compression, dictionary_page_offset, "
+        f"data_page_offset, total_compressed_size, total_uncompressed_size FROM parquet_metadata({path})"
+    )
+    for row in rows.fetchall():
+        yield _Chunk(*row)
+
+
+def _check_footer(
+    connection: duckdb.DuckDBPyConnection,
+    file: SourceFile,
+    size: int,
+    limits: Limits,
+    leaves: int,
+    chunks: list[_Chunk],
+    columns: int,
+) -> None:
+    path = exp.Literal.string(file.path).sql("duckdb")
+    said = connection.execute(f"SELECT num_rows, num_row_groups FROM parquet_file_metadata({path})").fetchall()
+    rows, count = said[0]
+    groups = {chunk.group: chunk.rows for chunk in chunks}
+    if leaves > limits.columns:
         raise Suspicious(f"more than {limits.columns} columns")
-    if footer.num_rows > limits.rows or min(groups, default=0) < 0 or sum(groups) != footer.num_rows:
+    if [(chunk.group, chunk.leaf) for chunk in chunks] != list(product(range(count), range(leaves))):
+        raise Suspicious("a row group has more or fewer columns than the file")
+    if rows > limits.rows or min(groups.values(), default=0) < 0 or sum(groups.values()) != rows:
         raise Suspicious(f"more than {limits.rows} rows, or row groups that do not add up to the rows")
-    unpacked = footer.num_rows * columns * 8
+    unpacked = rows * columns * 8
     if unpacked > max(MOST_UNPACKED, size * MOST_RATIO):
         raise Suspicious(f"{size} bytes say that they unpack to {unpacked}")
 
@@ -113,33 +184,32 @@ class _Page:
     at: int
 
 
-def _check_chunk(opened: BinaryIO, chunk: Any, rows: int, limits: Limits) -> None:
+def _check_chunk(opened: BinaryIO, chunk: _Chunk, limits: Limits) -> None:
     values = unpacked = 0
-    for page in _pages(opened, chunk, rows):
+    for page in _pages(opened, chunk):
         unpacked += page.unpacked
-        if not 0 <= page.unpacked <= limits.page_bytes or unpacked > chunk.total_uncompressed_size:
+        if not 0 <= page.unpacked <= limits.page_bytes or unpacked > chunk.unpacked:
             raise Suspicious("a page is too large, or larger than the footer says")
         if page.kind == _DICTIONARY:
             _check_dictionary(opened, page, chunk, limits)
         else:
             values += page.values
             _check_data(page, limits)
-    if values != rows or chunk.num_values != rows:
+    if values != chunk.rows or chunk.values != chunk.rows:
         raise Suspicious("pages hold more or fewer values than the footer says")
 
 
-def _pages(opened: BinaryIO, chunk: Any, rows: int) -> Iterator[_Page]:
+def _pages(opened: BinaryIO, chunk: _Chunk) -> Iterator[_Page]:
     """The pages of a column chunk, until all of its rows were seen."""
-    if not rows:
+    if not chunk.rows:
         return
-    at, first_data = chunk.data_page_offset, chunk.data_page_offset
-    if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
-        at = chunk.dictionary_page_offset
-    end = at + chunk.total_compressed_size
-    if not 4 <= at <= first_data <= end:
+    # Some writers say 0 for no dictionary, and DuckDB takes all places before the first page for that.
+    at = chunk.data_at if chunk.dictionary_at is None or chunk.dictionary_at < len(MAGIC) else chunk.dictionary_at
+    end = at + chunk.packed
+    if not len(MAGIC) <= at <= chunk.data_at <= end:
         raise Suspicious("a column chunk lies where it cannot")
     seen = 0
-    while seen < rows:
+    while seen < chunk.rows:
         if at >= end:
             raise Suspicious("pages hold more or fewer values than the footer says")
         page = _page(opened, at)
@@ -179,16 +249,15 @@ def _check_data(page: _Page, limits: Limits) -> None:
         raise Suspicious("texts share prefixes (DELTA_BYTE_ARRAY), so their size cannot be known: use another encoding")
 
 
-def _check_dictionary(opened: BinaryIO, page: _Page, chunk: Any, limits: Limits) -> None:
-    if chunk.physical_type != "BYTE_ARRAY" or page.unpacked <= limits.value_bytes:
+def _check_dictionary(opened: BinaryIO, page: _Page, chunk: _Chunk, limits: Limits) -> None:
+    if chunk.kind != "BYTE_ARRAY" or page.unpacked <= limits.value_bytes:
         return
     import pyarrow as pa
 
     opened.seek(page.at)
     data = opened.read(page.packed)
     if chunk.compression != "UNCOMPRESSED":
-        codec = {"LZ4": "lz4_raw"}.get(chunk.compression, chunk.compression.lower())
-        data = pa.Codec(codec).decompress(data, decompressed_size=page.unpacked, asbytes=True)
+        data = pa.Codec(chunk.compression.lower()).decompress(data, decompressed_size=page.unpacked, asbytes=True)
     at = 0
     while at + 4 <= len(data):
         length = int.from_bytes(data[at : at + 4], "little")
