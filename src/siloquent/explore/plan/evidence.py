@@ -1,0 +1,81 @@
+"""What is known about the answers to a question from earlier measurements, as one system of linear equations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.explore.plan.compiled import Compiled
+from siloquent.explore.plan.past import Past, area_of, quantity_of
+from siloquent.explore.plan.refinement import Refined, refine, spread
+from siloquent.explore.spec.footprint import Integers
+from siloquent.maths.gls import Topping, topping, weights
+from siloquent.schema import TableSchema
+
+Reals = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """Earlier measurements and asked answers over common base cells, the blocks of the question side by side.
+
+    ``known``: standardised rows, shape (noises, cells). ``values``: what was measured, ``margins``: what whole noise
+    may add, both in deviations. ``rates``: scale over deviation of each noise. ``wanted``: W.
+    """
+
+    blocks: tuple[Refined, ...]
+    known: Reals
+    margins: Reals
+    rates: Reals
+    values: Reals
+    sources: NDArray[np.int64]
+    wanted: Reals
+
+    def asked(self, matrices: Sequence[Integers]) -> Reals:
+        """A new measurement, one whole matrix over the columns of each block, over the base cells."""
+        parts = [spread(matrix, block.asked) for matrix, block in zip(matrices, self.blocks, strict=True)]
+        return _beside(parts)
+
+    def with_new(self, rows: Reals, *, most: float) -> Topping | None:
+        """Deviations for every strength of a new measurement."""
+        return topping(self.known, rows, self.wanted, most=most)
+
+    def weights(self, rows: Reals) -> Reals | None:
+        """How the answers are put together from the known noises and new, standardised ``rows``."""
+        return weights(np.vstack([self.known, rows]), self.wanted)
+
+
+def gather(compiled: Compiled, schema: TableSchema, past: Sequence[Past]) -> Evidence:
+    """The evidence of ``past`` about the answers of ``compiled``: of one version, quantity and noise."""
+    quantity, law = quantity_of(compiled), "gaussian" if schema.budget.accountant == "zcdp" else "laplace"
+    usable = [one for one in past if one.version == schema.version and one.quantity == quantity]
+    pieces = [piece for one in usable for piece in one.pieces if piece.law == law]
+    blocks = tuple(refine(area_of(part, schema.domain), pieces) for part in compiled.parts)
+    drawn = [piece for block in blocks for piece in block.pieces]
+    return Evidence(
+        blocks=blocks,
+        known=_beside([block.known() for block in blocks]),
+        margins=_joined([piece.margins / piece.deviation for piece in drawn]),
+        rates=_joined([np.full(len(piece.values), piece.scale / piece.deviation) for piece in drawn]),
+        values=_joined([piece.values / piece.deviation for piece in drawn]),
+        sources=_joined([np.full(len(piece.values), piece.source) for piece in drawn]).astype(np.int64),
+        wanted=np.hstack([spread(part.matrix, b.asked) for part, b in zip(compiled.parts, blocks, strict=True)]),
+    )
+
+
+def _joined(parts: Sequence[Reals]) -> Reals:
+    return np.concatenate([np.zeros(0), *parts])
+
+
+def _beside(parts: Sequence[Reals]) -> Reals:
+    """Matrices along a diagonal."""
+    rows, columns = sum(len(part) for part in parts), sum(part.shape[1] for part in parts)
+    whole = np.zeros((rows, columns))
+    row = column = 0
+    for part in parts:
+        whole[row : row + len(part), column : column + part.shape[1]] = part
+        row, column = row + len(part), column + part.shape[1]
+    return whole

@@ -1,0 +1,156 @@
+"""Earlier answers as linear measurements: what the ledger keeps that a new question may draw from."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.explore.plan.compiled import Compiled, Part
+from siloquent.explore.spec.footprint import Area, Footprint, Integers
+from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, Event
+from siloquent.schema import Attribute, Domain, TableSchema
+
+MOST_COLUMNS = 2_000
+LEAST_DEVIATION = 3.0  # below, whole Gaussian noise is not within 1 of a normal draw
+Law = Literal["gaussian", "laplace"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Noisy values of one block of one earlier measurement: ``matrix`` times the sums of its columns, plus noise.
+
+    ``scale``: the noise's deviation (gaussian) or scale b (laplace), in the values' own units. ``margins``: how far
+    each value may lie from what continuous noise would give, in the same units. ``source``: the seq of its receipt.
+    """
+
+    source: int
+    account: str
+    law: Law
+    scale: float
+    area: Area
+    matrix: Integers
+    values: NDArray[np.float64]
+    margins: NDArray[np.float64]
+
+    @property
+    def deviation(self) -> float:
+        """Of one noise."""
+        return self.scale if self.law == "gaussian" else laplace_deviation(self.scale)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Past:
+    """One earlier measurement: its pieces, of which ``quantity`` and ``version``, and how many noises it drew."""
+
+    source: int
+    account: str
+    version: int
+    quantity: str
+    noises: int
+    pieces: tuple[Piece, ...]
+
+
+def laplace_deviation(scale: float) -> float:
+    """sqrt(2 p) / (1 - p), p = exp(-1/scale): the deviation of discrete Laplace noise."""
+    p = math.exp(-1 / scale)
+    return math.sqrt(2 * p) / (-math.expm1(-1 / scale))
+
+
+def quantity_of(compiled: Compiled) -> str:
+    """What is counted or summed, in which units: only equal ones can be put together."""
+    summed = compiled.summed
+    if summed is None:
+        return "rows"
+    return "|".join(str(getattr(summed, field.name)) for field in fields(summed))
+
+
+def declaration(name: str, domain: Domain) -> str:
+    """SHA-256 of everything that decides into which cell of ``name`` a row falls."""
+    attribute = domain[name]
+    source = domain[attribute.argument] if attribute.function else None
+    return hashlib.sha256(repr((attribute, source)).encode()).hexdigest()[:32]
+
+
+def footprint_of(compiled: Compiled, schema: TableSchema, *, by_strategy: bool) -> Footprint | None:
+    """The footprint of a measurement of ``compiled``; None if it is too large to be drawn from."""
+    if sum(part.columns for part in compiled.parts) > MOST_COLUMNS:
+        return None
+    return Footprint(
+        version=schema.version,
+        quantity=quantity_of(compiled),
+        areas=tuple(area_of(part, schema.domain) for part in compiled.parts),
+        weights=() if by_strategy else tuple(_weights(part) for part in compiled.parts),
+    )
+
+
+def area_of(part: Part, domain: Domain) -> Area:
+    """The block of ``part``, by declared cells; a place where no row can be is left out, so that totals agree."""
+    names = part.block.attributes
+    classes = [
+        one if can_be_outside(domain[name]) else one[:-1] for name, one in zip(names, part.block.classes, strict=True)
+    ]
+    declared = tuple(declaration(name, domain) for name in names)
+    return Area(names, declared, part.block.shape, tuple(classes), part.column)
+
+
+def can_be_outside(attribute: Attribute) -> bool:
+    """Whether a row's value can be OUTSIDE, by the declaration."""
+    rule = attribute.other if attribute.kind == "category" else attribute.outside
+    return attribute.null == "drop" or (rule == "drop" and attribute.kind != "boolean")
+
+
+def _weights(part: Part) -> Integers | None:
+    return None if part.weights is None else part.weights.astype(np.int64)
+
+
+def past_of(
+    footprint: Footprint,
+    event: Event,
+    values: tuple[int, ...],
+    strategy: tuple[Integers, ...],
+    *,
+    source: int,
+    account: str,
+) -> Past | None:
+    """The measurement as it may be drawn from; None if its noise has no linear law that we combine."""
+    if isinstance(event, DiscreteGaussian):
+        law: Law = "gaussian"
+        scale = math.sqrt(event.variance)
+    elif isinstance(event, DiscreteLaplace):
+        law, scale = "laplace", float(event.scale)
+    else:
+        return None
+    usable = law == "laplace" or scale >= LEAST_DEVIATION
+    rounded = footprint.quantity != "rows"
+    noisy = np.array([float(value) for value in values])
+    pieces = []
+    for area, (matrix, places) in zip(footprint.areas, _rows(footprint, strategy, len(values)), strict=True):
+        if usable and len(places):
+            # Sums are rounded to units column by column, half a unit each at most.
+            slack = np.abs(matrix).sum(axis=1) / 2 if rounded else np.zeros(len(matrix))
+            pieces.append(Piece(source, account, law, scale, area, matrix, noisy[places], 1.0 + slack))
+    return Past(source, account, footprint.version, footprint.quantity, len(values), tuple(pieces))
+
+
+def _rows(
+    footprint: Footprint, strategy: tuple[Integers, ...], values: int
+) -> Iterator[tuple[Integers, NDArray[np.int64]]]:
+    """For each block the rows of the measurement that lie in it, and which values they are."""
+    first = 0
+    for place in range(len(footprint.areas)):
+        if strategy:
+            matrix = strategy[place]
+            places = np.arange(first, first + len(matrix))
+            first += len(matrix)
+        else:
+            weights = footprint.weights[place]
+            matrix = np.eye(values, dtype=np.int64) if weights is None else weights
+            places = np.arange(values)
+        inside = np.any(matrix != 0, axis=1)
+        yield matrix[inside], places[inside]

@@ -1,0 +1,126 @@
+"""The common refinement of what was measured and what is asked: cells that none of them parts any further."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.explore.plan.past import Piece
+from siloquent.explore.spec.footprint import Area, Integers
+
+MOST_CELLS = 2_000
+Reals = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Refined:
+    """Base cells of one asked area, and the pieces that are drawn from.
+
+    ``asked`` maps each base cell to the asked area's column, ``columns[i]`` to that of piece i, -1 for none.
+    """
+
+    pieces: tuple[Piece, ...]
+    asked: Integers
+    columns: tuple[Integers, ...]
+
+    @property
+    def cells(self) -> int:
+        """How many base cells there are."""
+        return len(self.asked)
+
+    def known(self) -> Reals:
+        """The rows of all pieces over the base cells, for noise of deviation 1."""
+        rows = [spread(piece.matrix, c) / piece.deviation for piece, c in zip(self.pieces, self.columns, strict=True)]
+        return np.vstack([np.zeros((0, self.cells)), *rows])
+
+
+def spread(matrix: NDArray[np.signedinteger], column: Integers) -> Reals:
+    """``matrix`` over columns as one over the cells that ``column`` maps to them."""
+    padded = np.hstack([matrix.astype(np.float64), np.zeros((len(matrix), 1))])
+    return np.ascontiguousarray(padded[:, column])
+
+
+def refine(asked: Area, pieces: Sequence[Piece]) -> Refined:
+    """The refinement of ``asked`` by those of ``pieces`` that can say something about it.
+
+    Pieces about other attributes alone are left out. Those about the asked attributes alone come first, newer before
+    older, as long as the product of all classes stays within 2,000 cells.
+    """
+    names = set(asked.attributes)
+    related = [
+        piece for piece in pieces if not names or not piece.area.attributes or names & set(piece.area.attributes)
+    ]
+    inside = [piece for piece in related if set(piece.area.attributes) <= names]
+    outside = [piece for piece in related if not set(piece.area.attributes) <= names]
+    grid = _Grid(asked)
+    taken: list[Piece] = []
+    if grid.cells <= MOST_CELLS:
+        for piece in (*reversed(inside), *reversed(outside)):
+            wider = grid.with_area(piece.area)
+            if wider is not None and wider.cells <= MOST_CELLS:
+                grid = wider
+                taken.append(piece)
+    return _merged(grid, asked, taken)
+
+
+def _merged(grid: _Grid, asked: Area, taken: list[Piece]) -> Refined:
+    """Cells that all measurements and the question treat alike are one."""
+    columns = np.vstack([grid.columns(asked), *(grid.columns(piece.area) for piece in taken)])
+    columns = columns[:, np.any(columns >= 0, axis=0)]
+    columns = np.unique(columns, axis=1)
+    return Refined(tuple(taken), columns[0], tuple(columns[1:]))
+
+
+class _Grid:
+    """The product of refined classes of some attributes."""
+
+    def __init__(self, area: Area) -> None:
+        self.declared = dict(zip(area.attributes, area.declared, strict=True))
+        self.classes = {n: _from_zero(c) for n, c in zip(area.attributes, area.classes, strict=True)}
+
+    @property
+    def cells(self) -> int:
+        return math.prod(int(one.max(initial=0)) + 1 for one in self.classes.values())
+
+    def with_area(self, area: Area) -> _Grid | None:
+        """This grid, refined by another area; None if an attribute was declared in another way there."""
+        wider = _Grid(area)
+        for name, classes in self.classes.items():
+            if name not in wider.classes:
+                wider.classes[name], wider.declared[name] = classes, self.declared[name]
+            elif wider.declared[name] != self.declared[name] or len(wider.classes[name]) != len(classes):
+                return None
+            else:
+                wider.classes[name] = _joint(classes, wider.classes[name])
+        return wider
+
+    def columns(self, area: Area) -> Integers:
+        """The column of ``area`` that each cell of the product lies in, -1 for none."""
+        names = list(self.classes)
+        shape = [int(self.classes[name].max(initial=0)) + 1 for name in names]
+        cell = np.zeros([1] * len(names), dtype=np.int64)
+        lost = np.zeros([1] * len(names), dtype=bool)
+        for name, classes, size in zip(area.attributes, area.classes, area.shape, strict=True):
+            refined = self.classes[name]
+            own = np.empty(int(refined.max(initial=0)) + 1, dtype=np.int64)
+            own[refined] = classes  # constant on every refined class
+            along = [1] * len(names)
+            along[names.index(name)] = -1
+            cell = cell * size + np.maximum(own, 0).reshape(along)
+            lost = lost | (own < 0).reshape(along)
+        found = np.where(lost, -1, area.column[cell])
+        return np.ascontiguousarray(np.broadcast_to(found, shape)).reshape(-1)
+
+
+def _joint(one: Integers, other: Integers) -> Integers:
+    """Classes that both maps tell apart; equal maps, which are common, cost a comparison."""
+    return one if np.array_equal(one, other) else _from_zero(one * (int(other.max(initial=0)) + 1) + other)
+
+
+def _from_zero(classes: Integers) -> Integers:
+    """The same classes, numbered without gaps."""
+    return np.asarray(np.unique(classes, return_inverse=True)[1], dtype=np.int64).reshape(-1)

@@ -1,0 +1,249 @@
+"""Answer from what was released before, or measure only what is missing. Deterministic, and blind to data and noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.explore.measure.base import LARGEST_DEVIATION
+from siloquent.explore.measure.topup import Added, additions
+from siloquent.explore.plan.compiled import Compiled
+from siloquent.explore.plan.evidence import Evidence, gather
+from siloquent.explore.plan.past import LEAST_DEVIATION, Past, laplace_deviation
+from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP
+from siloquent.explore.spec.answer import Label
+from siloquent.maths.blas import one_thread
+from siloquent.maths.gls import gaussian_miss, least_strength, simultaneous_factor
+from siloquent.privacy import FREE, DiscreteGaussian, DiscreteLaplace, Event
+from siloquent.schema import TableSchema
+
+Reals = NDArray[np.float64]
+_ROUNDS = 6
+_LAPLACE_STEPS = 11
+_ROUNDING = 1 / (2 * PARTS_OF_A_STEP)
+_HAIR = 1 + 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What the answers must keep: no error beyond ``alpha`` units, but with probability ``beta``.
+
+    ``simultaneous``: whatever is asked; ``noises`` counts all that were ever drawn for this table.
+    """
+
+    alpha: float
+    beta: float
+    two_sided: bool
+    simultaneous: bool = False
+    noises: int = 0
+
+    @property
+    def label(self) -> Label:
+        """How the promise holds."""
+        return "simultaneous" if self.simultaneous else "independent"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blend:
+    """An answer put together: ``weights`` times the noisy values known and new, in deviations.
+
+    ``event`` is what must still be measured, by ``added`` (None: nothing). ``deviation``: of the new noise.
+    """
+
+    label: Label
+    sources: tuple[int, ...]
+    weights: Reals
+    values: Reals
+    event: Event
+    added: Added | None = None
+    deviation: float = 1.0
+
+    @property
+    def is_free(self) -> bool:
+        """Nothing new is measured."""
+        return self.added is None
+
+    def estimate(self, measured: Sequence[int]) -> list[int]:
+        """The answers in parts of a step, from what was newly measured."""
+        new = np.array([float(value) for value in measured]) / self.deviation
+        found = self.weights @ np.concatenate([self.values, new])
+        return [round(value * PARTS_OF_A_STEP) for value in found.tolist()]
+
+
+def blend(
+    compiled: Compiled, schema: TableSchema, past: Sequence[Past], bound: Bound, *, below: Fraction
+) -> Blend | None:
+    """The cheapest answer that draws from ``past``; None if none is cheaper than ``below`` (epsilon or rho)."""
+    law = _gaussian if schema.budget.accountant == "zcdp" else _laplace
+    with one_thread():
+        evidence = gather(compiled, schema, past)
+        return law(compiled, evidence, bound, below) if len(evidence.known) else None
+
+
+def _blend(evidence: Evidence, bound: Bound, found: Reals, event: Event, added: Added | None, sd: float) -> Blend:
+    used = np.any(found[:, : len(evidence.known)] != 0, axis=0)
+    new = found[:, len(evidence.known) :]
+    return Blend(
+        label=bound.label,
+        sources=tuple(sorted({int(source) for source in evidence.sources[used]})),
+        weights=np.hstack([found[:, : len(evidence.known)][:, used], new]),
+        values=evidence.values[used],
+        event=event,
+        added=added,
+        deviation=sd,
+    )
+
+
+# Gaussian noise
+
+
+def _gaussian(compiled: Compiled, evidence: Evidence, bound: Bound, below: Fraction) -> Blend | None:
+    free = evidence.weights(np.zeros((0, evidence.known.shape[1])))
+    if free is not None and _keeps(np.sqrt((free * free).sum(axis=1)), _room(bound, free, evidence.margins), bound):
+        return _blend(evidence, bound, free, FREE, None, 1.0)
+    best: Blend | None = None
+    for added in additions(compiled, bound.beta, two_sided=bound.two_sided, alpha=bound.alpha, norm="l2"):
+        found = _topped(evidence, added, bound, math.sqrt(2 * below))
+        if found is not None and (best is None or _rho(found.event) < _rho(best.event)):
+            best = found
+    return best if best is not None and _rho(best.event) < below else None
+
+
+def _topped(evidence: Evidence, added: Added, bound: Bound, most: float) -> Blend | None:
+    """The least Gaussian noise on ``added`` that keeps the bound together with what is known.
+
+    What whole noise may add is known only once the weights are: guessed from the round before, checked in the end.
+    """
+    size = math.sqrt(added.sensitivity.l2_squared)
+    unit = evidence.asked(added.matrices)
+    family = evidence.with_new(unit / size, most=most)
+    if family is None:
+        return None
+    bound_now = bound if not bound.simultaneous else _counted(bound, len(unit))
+    margin: Reals = np.full(len(evidence.wanted), _ROUNDING)
+    for _ in range(_ROUNDS):
+        strength = least_strength(family, lambda sd, m=margin: _keeps(sd, bound_now.alpha - m, bound_now))  # type: ignore[misc]
+        if not strength:
+            return None
+        deviation = min(size / strength, float(LARGEST_DEVIATION))
+        if deviation < LEAST_DEVIATION:
+            return None
+        variance = math.floor(deviation**2)
+        sd = math.sqrt(variance)
+        found = evidence.weights(unit / sd)
+        if found is None:
+            return None
+        margins = np.concatenate([evidence.margins, added.margins / sd])
+        room = _room(bound_now, found, margins)
+        if _keeps(np.sqrt((found * found).sum(axis=1)), room, bound_now):
+            event = DiscreteGaussian(variance=Fraction(variance), l2_squared=added.sensitivity.l2_squared)
+            return _blend(evidence, bound_now, found, event, added, sd)
+        margin = (bound_now.alpha - room) * (1 + 1e-4) + 1e-6 * bound_now.alpha
+    return None
+
+
+def _counted(bound: Bound, new: int) -> Bound:
+    return Bound(bound.alpha, bound.beta, bound.two_sided, True, bound.noises + new)
+
+
+def _room(bound: Bound, found: Reals, margins: Reals) -> Reals:
+    """What is left of alpha for continuous noise, an answer."""
+    return np.asarray(bound.alpha - _ROUNDING - np.abs(found) @ margins)
+
+
+def _keeps(deviations: Reals, room: Reals, bound: Bound) -> bool:
+    if bound.simultaneous:
+        return bool(np.all(deviations * simultaneous_factor(bound.noises, bound.beta) <= room))
+    return gaussian_miss(deviations * _HAIR, room, two_sided=bound.two_sided) <= bound.beta
+
+
+def _rho(event: Event) -> Fraction:
+    assert isinstance(event, DiscreteGaussian)
+    return Fraction(event.l2_squared) / (2 * event.variance)
+
+
+# Laplace noise
+
+
+def _laplace(compiled: Compiled, evidence: Evidence, bound: Bound, below: Fraction) -> Blend | None:
+    if bound.simultaneous:
+        return None
+    free = evidence.weights(np.zeros((0, evidence.known.shape[1])))
+    if free is not None and _excess(free, evidence.rates, evidence.margins, bound) <= 0:
+        return _blend(evidence, bound, free, FREE, None, 1.0)
+    best: Blend | None = None
+    for added in additions(compiled, bound.beta, two_sided=bound.two_sided, alpha=bound.alpha, norm="l1"):
+        limit = below if best is None else min(below, _epsilon(best.event))
+        found = _topped_laplace(evidence, added, bound, limit)
+        best = found or best
+    return best
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tried:
+    found: Reals
+    scale: Fraction
+    excess: float
+    deviation: float
+
+
+def _topped_laplace(evidence: Evidence, added: Added, bound: Bound, below: Fraction) -> Blend | None:
+    """The least epsilon below ``below``, within half a percent, by bisection in the logarithm of the scale."""
+    unit = evidence.asked(added.matrices)
+
+    def tried(scale: float) -> _Tried | None:
+        whole = Fraction(math.floor(scale * 1_024), 1_024)
+        if whole <= 0:
+            return None
+        deviation = laplace_deviation(float(whole))
+        found = evidence.weights(unit / deviation)
+        if found is None:
+            return None
+        rates = np.concatenate([evidence.rates, np.full(len(unit), float(whole) / deviation)])
+        margins = np.concatenate([evidence.margins, added.margins / deviation])
+        return _Tried(found, whole, _excess(found, rates, margins, bound), deviation)
+
+    low = float(added.sensitivity.l1 / below) * (1 + 1e-9)
+    best = tried(low)
+    if best is None or best.excess > 0:
+        return None
+    high = low * 64
+    for _ in range(_LAPLACE_STEPS):
+        if high < low * 1.005:
+            break
+        middle = tried(math.sqrt(low * high))
+        if middle is not None and middle.excess <= 0:
+            best, low = middle, math.sqrt(low * high)
+        else:
+            high = math.sqrt(low * high)
+    event = DiscreteLaplace(scale=best.scale, l1=added.sensitivity.l1)
+    return _blend(evidence, bound, best.found, event, added, best.deviation)
+
+
+def _excess(found: Reals, rates: Reals, margins: Reals, bound: Bound) -> float:
+    """By how much the answers' errors pass the bound; at most 0 if they keep it."""
+    from siloquent.maths.sums import union_tails
+
+    room = _room(bound, found, margins)
+    rows = found * rates
+    noisy = rows.any(axis=1)
+    if np.any(room < 0):
+        return math.inf
+    if not noisy.any():
+        return -float(room.min())
+    # Rows with less room count as if their noise were larger.
+    least = float(room[noisy].min())
+    return (
+        union_tails(rows[noisy] * (least / room[noisy])[:, None], bound.beta, two_sided=bound.two_sided).quantile
+        - least
+    )
+
+
+def _epsilon(event: Event) -> Fraction:
+    assert isinstance(event, DiscreteLaplace)
+    return Fraction(event.l1) / event.scale

@@ -1,0 +1,97 @@
+"""What a linear measurement was taken of, in a form that outlives the question: declared cells, columns, weights."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Area:
+    """One block of a measurement.
+
+    ``declared`` names each attribute's declaration by its digest. ``classes`` maps its cells, and OUTSIDE last where
+    rows can be there, to classes, of which there are ``shape``; ``column`` maps the product of classes, in row-major
+    order, to columns, -1 for cells that do not count.
+    """
+
+    attributes: tuple[str, ...]
+    declared: tuple[str, ...]
+    shape: tuple[int, ...]
+    classes: tuple[Integers, ...]
+    column: Integers
+
+    def to_plain(self) -> dict[str, Any]:
+        """As part of a stored measurement."""
+        return {
+            "attributes": list(self.attributes),
+            "declared": list(self.declared),
+            "shape": list(self.shape),
+            "classes": [packed(classes) for classes in self.classes],
+            "column": packed(self.column),
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Area:
+        """The area that ``plain`` was made from."""
+        return cls(
+            attributes=tuple(str(name) for name in plain["attributes"]),
+            declared=tuple(str(digest) for digest in plain["declared"]),
+            shape=tuple(int(size) for size in plain["shape"]),
+            classes=tuple(unpacked(text) for text in plain["classes"]),
+            column=unpacked(plain["column"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Footprint:
+    """All blocks of a measurement of ``quantity`` (rows, or a sum in its units) on rows of the table's ``version``.
+
+    ``weights``: which columns of each block the measured values add up, where the measurement does not say it by a
+    strategy; None where every column is a value by itself.
+    """
+
+    version: int
+    quantity: str
+    areas: tuple[Area, ...]
+    weights: tuple[Integers | None, ...] = ()
+
+    def to_plain(self) -> dict[str, Any]:
+        """As part of a stored measurement."""
+        return {
+            "version": self.version,
+            "quantity": self.quantity,
+            "areas": [area.to_plain() for area in self.areas],
+            "weights": [None if one is None else [len(one), packed(one.reshape(-1))] for one in self.weights],
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Footprint:
+        """The footprint that ``plain`` was made from."""
+        return cls(
+            version=int(plain["version"]),
+            quantity=str(plain["quantity"]),
+            areas=tuple(Area.from_plain(area) for area in plain["areas"]),
+            weights=tuple(
+                None if one is None else unpacked(one[1]).reshape(int(one[0]), -1) for one in plain["weights"]
+            ),
+        )
+
+
+def packed(numbers: Integers) -> str:
+    """Whole numbers as text: as differences, since most are runs."""
+    steps = np.diff(numbers, prepend=0)
+    return base64.b64encode(zlib.compress(steps.astype("<i8").tobytes(), 6)).decode()
+
+
+def unpacked(text: str) -> Integers:
+    """The numbers that ``text`` was made from."""
+    return np.cumsum(np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<i8"), dtype=np.int64)
