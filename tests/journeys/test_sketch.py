@@ -82,7 +82,7 @@ def test_build_ask_map_and_show(owner: Person, types: Types, points: Path) -> No
     picture = types("sketch", "ask", "map", "--map", "age", "--json").document
     assert list(faults(picture, json_schema("sketch-map"))) == []
     assert "Differential privacy for one row" in types("sketch", "show", "map").out
-    assert types("verify", "./map").status == 0
+    assert types("verify", "map").status == 0
     assert owner.spent() == paid
 
 
@@ -136,6 +136,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str, int]] = {
     "a text as a number": ((*BUILD[:4], "note", *BUILD[5:], "--yes"), "'note' is text", 2),
     "a price above the limit": ((*BUILD, "--max-cost", "0.000001"), "more than the 0.000001", 2),
     "two questions": (("sketch", "ask", "x", "--modes", "1", "--sample", "2"), "Ask one thing", 2),
+    "a path as a name": ((*BUILD, "--yes", "-o", ".."), "no name for a release", 2),
     "no sketch": (("sketch", "show", "r-000001"), "No release named", 2),
 }
 
@@ -167,12 +168,22 @@ def test_points_that_are_none_are_refused(owner: Person, types: Types, text: str
     assert said in done.err
 
 
+def test_a_place_that_is_taken_is_refused_before_anything_is_spent(owner: Person, types: Types) -> None:
+    assert types(*BUILD, "--yes", "-o", "map").status == 0
+    paid = owner.spent()
+    again = types(*BUILD, "--yes", "-o", "map")
+    assert again.status == 2
+    assert "is there already" in again.err
+    assert owner.spent() == paid
+    assert "no numbers with commas" in types("sketch", "ask", "map", "--classify", "x", "--priors", "much").err
+
+
 def test_an_edited_sketch_is_refused(owner: Person, types: Types) -> None:
     assert types(*BUILD, "--yes", "-o", "map").status == 0
-    file = owner.folder / "map" / "sketch.npz"
+    file = owner.folder / "releases" / "map" / "sketch.npz"
     file.write_bytes(file.read_bytes()[:-10])
     assert "changed after its release" in types("sketch", "show", "map").err
-    manifest = owner.folder / "map" / "manifest.json"
+    manifest = owner.folder / "releases" / "map" / "manifest.json"
     plain = json.loads(manifest.read_text())
     plain["task"] = "explore"
     manifest.write_text(json.dumps(plain))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from siloquent.cli.commands import Options, command
-from siloquent.cli.sketch_files import points_of, sketch_at, spec_of, write_text
+from siloquent.cli.sketch_files import in_workspace, numbers_of, points_of, release_path, sketch_at, spec_of, write_text
 from siloquent.errors import RequestError, SiloquentError
 
 if TYPE_CHECKING:
@@ -37,8 +37,10 @@ LabelOption = Annotated[str | None, typer.Option("--label", help="A category: on
 Group = Annotated[str | None, typer.Option("--group", help="The unit's column: all rows of one user are one set.")]
 Rows = Annotated[int | None, typer.Option("--rows", help="Rows of counters (default: as the price allows).")]
 PlanFile = Annotated[Path | None, typer.Option("--plan", metavar="FILE", help="Use this hash plan, as other silos do.")]
-One = Annotated[str, typer.Argument(metavar="SKETCH", help="A release's id, or its folder.")]
-Out = Annotated[Path | None, typer.Option("-o", "--output", metavar="PATH", help="Where it goes.")]
+One = Annotated[str, typer.Argument(metavar="SKETCH", help="A release's id or name, or its folder as a path.")]
+Out = Annotated[
+    Path | None, typer.Option("-o", "--output", metavar="NAME", help="A name among the releases, or a path with /.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -67,7 +69,9 @@ def plan(
     group: Group = None,
     rows: Rows = None,
     plan_file: PlanFile = None,
-    output: Out = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Keep the hash plan for other silos.")
+    ] = None,
 ) -> None:
     """Say what a sketch would cost and how exact it would be. Touches no data; -o keeps the hash plan for silos."""
     from siloquent.cli.sketch_words import plan_document, show_plan
@@ -117,7 +121,9 @@ def build(
 
     given = locals()
     with options.session() as session:
-        spec = spec_of(given)
+        spec, place = spec_of(given), release_path(options, output)
+        if place is not None and place.exists() and key is None:
+            raise RequestError(f"{place} is there already.", fix="name another one with -o")
         planned, left = session.sketch.explain(spec), session.left(spec.table)
         if dry:
             if options.as_json:
@@ -132,7 +138,7 @@ def build(
         before = session.ledger.head().seq
         try:
             made = session.sketch.build(spec, key=key, max_cost=max_cost)
-            folder = session.sketch.save(made, output)
+            folder = session.sketch.save(made, place)
         except SiloquentError as failed:
             if any(entry.kind == "reserve" for entry in session.ledger.entries(after=before)):
                 failed.spent = CHARGED
@@ -142,7 +148,7 @@ def build(
         options.screen.document({**sketch_document(made, folder), "key": key})
     else:
         show_sketch(options.screen, made, folder)
-        options.screen.note(f"\nNext: siloquent sketch ask {folder} --modes 3")
+        options.screen.note(f"\nNext: {options.shell('sketch', 'ask', folder.name, '--modes', '3')}")
     return None
 
 
@@ -207,12 +213,14 @@ def ask(
         return
     if density is not None:
         question: task.Density | task.Classify | task.Anomaly | task.Modes | task.Sample
-        question = task.Density(points_of(made, density), normalise=normalise)
+        question = task.Density(points_of(made, in_workspace(options, density)), normalise=normalise)
     elif classify is not None:
-        given = tuple(float(text) for text in priors.split(",")) if priors else ()
-        question = task.Classify(points_of(made, classify), rule="prior" if priors else "likelihood", priors=given)
+        given = numbers_of(priors)
+        question = task.Classify(
+            points_of(made, in_workspace(options, classify)), rule="prior" if priors else "likelihood", priors=given
+        )
     elif anomaly is not None:
-        question = task.Anomaly(points_of(made, anomaly), share=share, seed=seed)
+        question = task.Anomaly(points_of(made, in_workspace(options, anomaly)), share=share, seed=seed)
     elif modes is not None:
         question = task.Modes(modes, seed=seed)
     else:
@@ -223,15 +231,17 @@ def ask(
 
 def merge(
     options: Options,
-    sketches: Annotated[list[str], typer.Argument(metavar="SKETCH ..", help="Releases or folders, each once.")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder of the sum.")],
+    sketches: Annotated[list[str], typer.Argument(metavar="SKETCH ..", help="Releases or paths, each once.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="NAME", help="A name among the releases, or a path with /.")
+    ],
 ) -> None:
     """Add up sketches of several silos that were built with one hash plan: free."""
     from siloquent import sketch as task
     from siloquent.cli.sketch_words import show_sketch, sketch_document
 
     made = task.merge([sketch_at(options, name) for name in sketches])
-    folder = task.save_sketch(made, output)
+    folder = task.save_sketch(made, release_path(options, output) or output)
     if options.as_json:
         options.screen.document({**sketch_document(made, folder), "key": ""})
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,10 +13,12 @@ from siloquent.errors import RequestError, UnknownName
 
 if TYPE_CHECKING:
     from siloquent.cli.commands import Options
+    from siloquent.schema.workspace import Workspace
     from siloquent.sketch import Sketch, SketchSpec
 
 MOST_BYTES = 64 * 2**20
 MOST_TOML = 2**16
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def spec_of(given: Mapping[str, Any]) -> SketchSpec:
@@ -95,16 +98,49 @@ def _toml(path: Path) -> dict[str, Any]:
 
 
 def sketch_at(options: Options, name: str) -> Sketch:
-    """The sketch of a release's id in the workspace, or in a folder."""
+    """The sketch of a release in the workspace, by its id or name, or in a folder, by its path."""
     from siloquent.releases import release_folder
-    from siloquent.schema.workspace import find_workspace, read_workspace
     from siloquent.sketch import load_sketch
 
-    folder = Path(name)
-    if "/" in name or os.sep in name or folder.is_dir():
-        return load_sketch(folder)
-    workspace = read_workspace(options.workspace or find_workspace(Path.cwd()))
-    return load_sketch(release_folder(workspace.releases, name))
+    if "/" in name or os.sep in name:
+        return load_sketch(Path(name))
+    return load_sketch(release_folder(_workspace(options).releases, name))
+
+
+def numbers_of(text: str | None) -> tuple[float, ...]:
+    """Numbers between commas; none of None.
+
+    Raises:
+        RequestError: one of them is no number.
+    """
+    try:
+        return tuple(float(part) for part in text.split(",")) if text else ()
+    except ValueError:
+        raise RequestError(f"{text!r} are no numbers with commas.", fix="--priors 0.9,0.1") from None
+
+
+def release_path(options: Options, output: Path | None) -> Path | None:
+    """Where a release goes: a plain name is one among the workspace's releases, anything else a path."""
+    if output is None or len(output.parts) != 1:
+        return output
+    if not _NAME.fullmatch(output.name):
+        raise RequestError(f"{output.name!r} is no name for a release.", fix="letters, digits, '_', '.' and '-'")
+    return _workspace(options).releases / output.name
+
+
+def in_workspace(options: Options, path: Path) -> Path:
+    """A file that is there, else the one of that name in the workspace."""
+    if not path.exists() and not path.is_absolute():
+        folder = options.folder()
+        if folder is not None and (folder / path).exists():
+            return folder / path
+    return path
+
+
+def _workspace(options: Options) -> Workspace:
+    from siloquent.schema.workspace import find_workspace, read_workspace
+
+    return read_workspace(options.workspace or find_workspace(Path.cwd()))
 
 
 def points_of(sketch: Sketch, path: Path) -> Any:

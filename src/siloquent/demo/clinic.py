@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from siloquent.demo import visits
+from siloquent.demo import visits, vitals
 from siloquent.errors import SchemaError
 from siloquent.schema.workspace import WORKSPACE_FILE, Workspace
 from siloquent.session import create_workspace
@@ -36,6 +36,7 @@ def create_clinic(
         pyarrow.parquet.write_table(table, folder / "data" / "visits.parquet")
         workspace = create_workspace(folder)
         (workspace.schemas / "visits.toml").write_text(visits_toml(rows), encoding="utf-8")
+        vitals.add_vitals(folder, seed=seed)
     except OSError as failed:
         raise SchemaError(
             f"The demo cannot be written to {folder}: {failed.strerror}.", fix="siloquent demo --folder ELSEWHERE"

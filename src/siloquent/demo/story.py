@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from siloquent.demo.sketching import SKETCH_STEPS
+
 WARDS = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200 CONFIDENCE 0.99"
 ICEBERG = "SELECT diagnosis FROM visits GROUP BY diagnosis HAVING COUNT(*) > 700 ERROR 200"
 BUDGET = "SELECT age, COUNT(*) FROM visits GROUP BY age BUDGET 0.004 RHO"
@@ -22,7 +24,7 @@ class Step:
 
 def story(*, quick: bool = False) -> tuple[Step, ...]:
     """The steps in order, as words behind ``siloquent``; ``quick``: the first answer and its free repeat alone."""
-    return _FIRST_ANSWER if quick else (*_FIRST_ANSWER, *_THE_REST)
+    return _FIRST_ANSWER if quick else (*_FIRST_ANSWER, *_THE_REST, *(Step(*step) for step in SKETCH_STEPS))
 
 
 _FIRST_ANSWER = (
