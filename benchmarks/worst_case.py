@@ -8,12 +8,21 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.explore.measure.base import Wanted
 from siloquent.explore.measure.crossing import utilities
+from siloquent.explore.measure.pokes import looks, margins_of
 from siloquent.explore.plan.planner import Plan
 from siloquent.explore.plan.reconstruction import reconstructions
 from siloquent.maths.promises import smallest_breaking
-from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, ExponentialSelect, GeometricTopK, PermuteAndFlip
-from siloquent.privacy.noise import add_gaussian, add_geometric, add_laplace
+from siloquent.privacy import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialSelect,
+    GeometricTopK,
+    NoiseReduction,
+    PermuteAndFlip,
+)
+from siloquent.privacy.noise import add_gaussian, add_geometric, add_laplace, noise_chain
 from siloquent.privacy.noise.selection import selections
 
 CHUNK = 4_000_000
@@ -31,7 +40,8 @@ def misses(plan: Plan, runs: int) -> int:
 
 
 def _draws(plan: Plan) -> int:
-    return sum(len(matrix) for matrix in plan.chosen.strategy) or plan.compiled.answers
+    looks_taken = len(plan.event.scales) if isinstance(plan.event, NoiseReduction) else 1
+    return looks_taken * (sum(len(matrix) for matrix in plan.chosen.strategy) or plan.compiled.answers)
 
 
 def _missed(plan: Plan, runs: int) -> NDArray[np.bool_]:
@@ -44,6 +54,8 @@ def _missed(plan: Plan, runs: int) -> NDArray[np.bool_]:
         return np.asarray(chosen != 0)
     if isinstance(event, (GeometricTopK, ExponentialSelect)):
         return _low_in_top(plan, runs, m)
+    if isinstance(event, NoiseReduction):
+        return _low_is_reported(plan, event, runs, m)
     noise = _noise(plan, runs)
     if plan.kind == "wcq":
         return np.asarray(np.abs(noise).max(axis=1) > float(plan.alpha / plan.compiled.grid))
@@ -65,6 +77,15 @@ def _noise(plan: Plan, runs: int) -> NDArray[np.float64]:
     backs = reconstructions(plan.compiled, plan.chosen.strategy)
     assert backs is not None
     return np.asarray(drawn @ np.hstack(backs).T)
+
+
+def _low_is_reported(plan: Plan, event: NoiseReduction, runs: int, m: int) -> NDArray[np.bool_]:
+    """All answers lie m below; the promise is broken if the first look that decides all of them reports one."""
+    answers = plan.compiled.answers
+    wanted = Wanted("icq", alpha=plan.alpha, m=m, beta=float(plan.beta))
+    noise = noise_chain(runs * answers, scales=event.scales).reshape(-1, runs, answers)
+    reported, clear = looks(noise + 1 - m, margins_of(event.scales, plan.compiled, wanted), wanted)
+    return np.asarray(reported[clear.argmax(axis=0), np.arange(runs)].any(axis=-1))
 
 
 def _low_in_top(plan: Plan, runs: int, m: int) -> NDArray[np.bool_]:

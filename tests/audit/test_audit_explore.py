@@ -77,7 +77,7 @@ def columns(found: Plan, rows: Rows) -> list[NDArray[np.int64]]:
 def release(found: Plan) -> Callable[[Rows, int], NDArray[np.float64]]:
     def run(rows: Rows, n: int) -> NDArray[np.float64]:
         exact = columns(found, rows)
-        return np.array([found.chosen.run(found.compiled, exact) for _ in range(n)], dtype=np.float64)
+        return np.array([found.chosen.run(found.compiled, exact).values for _ in range(n)], dtype=np.float64)
 
     return run
 

@@ -65,7 +65,7 @@ def columns(found: Plan, rows: Rows) -> list[NDArray[np.int64]]:
 def release(found: Plan) -> Callable[[Rows, int], NDArray[np.float64]]:
     def run(rows: Rows, n: int) -> NDArray[np.float64]:
         exact = columns(found, rows)
-        outputs = [found.chosen.run(found.compiled, exact) for _ in range(n)]
+        outputs = [found.chosen.run(found.compiled, exact).values for _ in range(n)]
         width = max((len(o) for o in outputs), default=0)
         # Sets of ids differ in length: the length is part of what is seen.
         return np.array([[*o, *[-1] * (width - len(o)), len(o)] for o in outputs], dtype=np.float64)

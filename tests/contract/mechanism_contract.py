@@ -75,11 +75,11 @@ class MechanismContract:
         compiled = self.compiled()
         x = FAR * np.arange(1, compiled.parts[0].columns + 1, dtype=np.int64)
         priced = self.priced()
-        self.assert_right(compiled, priced, priced.run(compiled, [x]), x)
+        self.assert_right(compiled, priced, priced.run(compiled, [x]).values, x)
 
     def test_the_empty_table_is_answered_as_any_other(self) -> None:
         compiled, priced = self.compiled(), self.priced()
-        values = priced.run(compiled, [np.zeros(compiled.parts[0].columns, dtype=np.int64)])
+        values = priced.run(compiled, [np.zeros(compiled.parts[0].columns, dtype=np.int64)]).values
         assert values.dtype == np.int64
         assert values.ndim == 1
 
@@ -88,11 +88,11 @@ class MechanismContract:
         wide = replace(self.wanted, alpha=Fraction(10**6), m=10**6 + 1, threshold=5)
         compiled, priced = self.compiled(), self.priced(wide)
         x = [np.arange(compiled.parts[0].columns, dtype=np.int64)]
-        assert len({tuple(priced.run(compiled, x).tolist()) for _ in range(60)}) > 1
+        assert len({tuple(priced.run(compiled, x).values.tolist()) for _ in range(60)}) > 1
 
     def test_what_was_measured_reads_back_from_its_payload(self) -> None:
         compiled, priced = self.compiled(), self.priced()
-        values = priced.run(compiled, [np.zeros(compiled.parts[0].columns, dtype=np.int64)])
+        values = priced.run(compiled, [np.zeros(compiled.parts[0].columns, dtype=np.int64)]).values
         first = Measured(priced.name, priced.form, priced.event, tuple(values.tolist()), "60", priced.strategy)
         again = Measured.from_payload(first.to_payload())
         assert again.to_payload() == first.to_payload()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from contract.mechanism_contract import FAR, MechanismContract
 from siloquent.explore.measure.base import Priced, Wanted, answers
 from siloquent.explore.measure.crossing import price_crossing
+from siloquent.explore.measure.pokes import price_pokes
 from siloquent.explore.measure.strategy import price_factorisation, price_strategy
 from siloquent.explore.measure.top import price_geometric_top, price_rounds
 from siloquent.explore.measure.workload import price_gaussian, price_laplace
@@ -68,6 +69,17 @@ class TestCrossing(MechanismContract):
     def assert_right(self, compiled: Compiled, priced: Priced, values: NDArray[np.int64], x: NDArray[np.int64]) -> None:
         """The fourth range ends at 10 million, which is not above it: utility 0 there, and one step worse beside it."""
         assert values.tolist() in ([3, 4, 5, 6, 7, 8, 9], [4, 5, 6, 7, 8, 9])
+
+
+class TestPokes(MechanismContract):
+    question = GROUPS
+    wanted = Wanted("icq", alpha=ALPHA, m=61, beta=1e-4, threshold=4 * FAR)
+
+    def price(self, compiled: Compiled, wanted: Wanted) -> Priced | None:
+        return price_pokes(compiled, wanted)
+
+    def assert_right(self, compiled: Compiled, priced: Priced, values: NDArray[np.int64], x: NDArray[np.int64]) -> None:
+        assert values.tolist() in ([3, 4, 5, 6, 7, 8, 9], [4, 5, 6, 7, 8, 9])  # the fourth is just at the threshold
 
 
 class TestGeometricTop(MechanismContract):

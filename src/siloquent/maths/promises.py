@@ -129,7 +129,8 @@ class ExponentialRounds:
     """TCQ by k rounds of exponential selection without replacement, P[i] ~ exp(c_i / scale).
 
     Source:
-        In some round a low answer is preferred to one that is m higher: union over k rounds and L - k + 1 answers.
+        In some round a low answer is preferred to one that is m higher: union over k rounds and L - k + 1 answers. What
+        is reported too low and what hides an answer that is too high are both among these: it covers both together.
     """
 
     answers: int

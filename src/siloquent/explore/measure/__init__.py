@@ -23,15 +23,15 @@ def measure(plan: Plan, table: PrivateTable, permit: Permit) -> Measured:
         NotAllowed: the permit is not an open one of this table.
         DataError: the source failed; the charge stands.
     Privacy:
-        ``plan.event`` in the account's unit and adjacency: one scan, one mechanism, whose price was reserved under
-        ``permit``.
+        ``plan.event`` in the account's unit and adjacency, or the cheaper event that an ex-post mechanism turned out to
+        be: one scan, one mechanism, whose worst price was reserved under ``permit``.
     """
-    noisy = plan.chosen.run(plan.compiled, _columns(plan.compiled, table, permit))
+    released = plan.chosen.run(plan.compiled, _columns(plan.compiled, table, permit))
     return Measured(
         mechanism=plan.chosen.name,
         form=plan.chosen.form,
-        event=plan.event,
-        values=tuple(noisy.tolist()),
+        event=released.event,
+        values=tuple(released.values.tolist()),
         alpha=str(plan.alpha),
         strategy=plan.chosen.strategy,
     )

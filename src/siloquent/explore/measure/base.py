@@ -16,7 +16,6 @@ from siloquent.explore.spec.query import Kind
 from siloquent.privacy import Event
 
 Integers = NDArray[np.int64]
-Run = Callable[[Compiled, list[Integers]], Integers]
 LARGEST_VALUE = 2**60
 LARGEST_DEVIATION = 2**25
 SAFE = 2**62
@@ -27,6 +26,7 @@ class Wanted:
     """A promise in grid steps: an error of ``m`` or more (alpha = ``alpha`` steps) happens with ``beta`` at most.
 
     ``threshold``: icq reports what is above it (whole steps). ``k``: tcq's; ``sign`` is -1 for the k smallest.
+    ``joint``: both kinds of error of an icq or tcq are promised together; ``beta``, which is for each, is half of that.
     """
 
     kind: Kind
@@ -36,6 +36,12 @@ class Wanted:
     threshold: int = 0
     k: int = 0
     sign: int = 1
+    joint: bool = False
+
+    @property
+    def together(self) -> float:
+        """The miss rate for laws that cover both kinds of error at once. Proof: docs/explanation/planner.md."""
+        return 2 * self.beta if self.joint else self.beta
 
     @property
     def two_sided(self) -> bool:
@@ -44,9 +50,21 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What one run releases: ``values``, and the ``event`` that this is, which may cost less than the planned one."""
+
+    values: Integers
+    event: Event
+
+
+Run = Callable[[Compiled, list[Integers]], Outcome]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Priced:
     """A mechanism with its parameters fixed, before any data.
 
+    ``event`` is the worst that a run releases; ``least`` the best that an ex-post one can turn out to be, if it is one.
     ``run`` takes the compiled workload and the exact folded numbers of each part, and returns what may be released.
     ``reusable``: the released numbers are linear measurements.
     """
@@ -58,6 +76,7 @@ class Priced:
     reusable: bool
     calibration: str = "exact"
     strategy: tuple[Integers, ...] = ()
+    least: Event | None = None
 
 
 def sum_units(summed: Summed, part: Part, index_sums: Integers, counts: Integers) -> Integers:

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from siloquent.explore.measure.base import LARGEST_VALUE, Integers, Priced, Wanted, answers
+from siloquent.explore.measure.base import LARGEST_VALUE, Integers, Outcome, Priced, Wanted, answers
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.maths import promises
 from siloquent.maths.workloads import chain
@@ -27,16 +27,16 @@ def price_crossing(compiled: Compiled, wanted: Wanted) -> Priced | None:
         return None
     order = chain(compiled.parts[0].matrix)
     assert order is not None
-    scale = promises.largest_scale(promises.PermuteAndFlip(compiled.answers + 1), wanted.m, wanted.beta)
+    scale = promises.largest_scale(promises.PermuteAndFlip(compiled.answers + 1), wanted.m, wanted.together)
     rate = 1 / scale
+    event = PermuteAndFlip(epsilon=Fraction(2 * compiled.sensitivity.linf) / scale)
 
-    def run(workload: Compiled, columns: list[Integers]) -> Integers:
+    def run(workload: Compiled, columns: list[Integers]) -> Outcome:
         from siloquent.privacy.noise import permute_and_flip
 
         place = permute_and_flip(utilities(answers(workload, columns)[order], wanted.threshold), rate=rate)
-        return np.sort(order[place:])
+        return Outcome(np.sort(order[place:]), event)
 
-    event = PermuteAndFlip(epsilon=Fraction(2 * compiled.sensitivity.linf) / scale)
     return Priced("permute-and-flip", "chosen", event, run, reusable=False)
 
 

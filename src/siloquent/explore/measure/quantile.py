@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from siloquent.explore.measure.base import LARGEST_VALUE, SAFE, Integers, Priced, Run
+from siloquent.explore.measure.base import LARGEST_VALUE, SAFE, Integers, Outcome, Priced, Run
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.maths import promises
 from siloquent.privacy import ExponentialSelect, PermuteAndFlip
@@ -77,14 +77,14 @@ def price_exponential(compiled: Compiled, ranked: Ranked) -> Priced:
 
 
 def _run(event: PermuteAndFlip | ExponentialSelect, ranked: Ranked, rate: Fraction) -> Run:
-    def run(workload: Compiled, columns: list[Integers]) -> Integers:
+    def run(workload: Compiled, columns: list[Integers]) -> Outcome:
         from siloquent.privacy.noise import exponential, permute_and_flip
 
         (counts,) = columns
         choose = permute_and_flip if isinstance(event, PermuteAndFlip) else exponential
         groups = counts.reshape(workload.answers, ranked.candidates)
         chosen = [choose(utilities(group, ranked.share), rate=rate) for group in groups]
-        return np.array(chosen, dtype=np.int64)
+        return Outcome(np.array(chosen, dtype=np.int64), event)
 
     return run
 

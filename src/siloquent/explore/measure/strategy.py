@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from siloquent.explore.measure.base import LARGEST_DEVIATION, Integers, Priced, Run, Wanted, product
+from siloquent.explore.measure.base import LARGEST_DEVIATION, Integers, Outcome, Priced, Wanted, product
 from siloquent.explore.measure.offers import Offer, gaussian_offer, laplace_offer
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace
@@ -33,7 +33,13 @@ def price_strategy(compiled: Compiled, wanted: Wanted) -> Priced | None:
     if offer is None or scale <= 0:
         return None
     event = DiscreteLaplace(scale=scale, l1=offer.sensitivity.l1)
-    return _priced(offer, event, _laplace(offer, scale), name=offer.name)
+
+    def run(_: Compiled, columns: list[Integers]) -> Outcome:
+        from siloquent.privacy.noise import add_laplace
+
+        return Outcome(add_laplace(_measured(offer, columns), scale=scale), event)
+
+    return Priced(offer.name, "strategy", event, run, True, offer.factor.method, offer.matrices)
 
 
 def price_factorisation(compiled: Compiled, wanted: Wanted) -> Priced | None:
@@ -46,13 +52,19 @@ def price_factorisation(compiled: Compiled, wanted: Wanted) -> Priced | None:
     """
     if wanted.kind == "tcq":
         return None
-    offer = gaussian_offer(compiled, wanted.beta, two_sided=wanted.two_sided, bits=_bits(wanted))
+    offer = gaussian_offer(compiled, wanted.together, two_sided=wanted.two_sided, bits=_bits(wanted))
     deviation = min(_room(offer, wanted), float(LARGEST_DEVIATION))
     if offer is None or deviation < LEAST_DEVIATION:
         return None
     variance = Fraction(math.floor(deviation**2))
     event = DiscreteGaussian(variance=variance, l2_squared=offer.sensitivity.l2_squared)
-    return _priced(offer, event, _gaussian(offer, variance), name=f"gaussian {offer.name}")
+
+    def run(_: Compiled, columns: list[Integers]) -> Outcome:
+        from siloquent.privacy.noise import add_gaussian
+
+        return Outcome(add_gaussian(_measured(offer, columns), variance=variance), event)
+
+    return Priced(f"gaussian {offer.name}", "strategy", event, run, True, offer.factor.method, offer.matrices)
 
 
 def _room(offer: Offer | None, wanted: Wanted) -> float:
@@ -66,28 +78,6 @@ def _bits(wanted: Wanted) -> int:
     """Quanta so fine that rounding hardly costs, so coarse that the variance stays within the sampler's range."""
     rough = float(wanted.alpha) / 3
     return max(LEAST_BITS, min(MOST_BITS, math.floor(math.log2(LARGEST_DEVIATION / max(rough, 1.0))) - 1))
-
-
-def _priced(offer: Offer, event: DiscreteLaplace | DiscreteGaussian, run: Run, *, name: str) -> Priced:
-    return Priced(name, "strategy", event, run, True, offer.factor.method, offer.matrices)
-
-
-def _laplace(offer: Offer, scale: Fraction) -> Run:
-    def run(_: Compiled, columns: list[Integers]) -> Integers:
-        from siloquent.privacy.noise import add_laplace
-
-        return add_laplace(_measured(offer, columns), scale=scale)
-
-    return run
-
-
-def _gaussian(offer: Offer, variance: Fraction) -> Run:
-    def run(_: Compiled, columns: list[Integers]) -> Integers:
-        from siloquent.privacy.noise import add_gaussian
-
-        return add_gaussian(_measured(offer, columns), variance=variance)
-
-    return run
 
 
 def _measured(offer: Offer, columns: list[Integers]) -> Integers:

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from siloquent.explore.measure.base import Integers, Priced, Wanted, answers
+from siloquent.explore.measure.base import Integers, Outcome, Priced, Wanted, answers
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.maths import promises
 from siloquent.privacy import ExponentialSelect, GeometricTopK
@@ -24,15 +24,15 @@ def price_geometric_top(compiled: Compiled, wanted: Wanted) -> Priced | None:
     if wanted.kind != "tcq" or compiled.sensitivity.linf == 0:
         return None
     scale = promises.largest_scale(promises.GeometricTop(compiled.answers, wanted.k), wanted.m, wanted.beta)
-
-    def run(workload: Compiled, columns: list[Integers]) -> Integers:
-        from siloquent.privacy.noise import add_geometric
-
-        return best(add_geometric(wanted.sign * answers(workload, columns), scale=scale), wanted.k)
-
     event = GeometricTopK(
         k=min(wanted.k, compiled.answers), scale=scale, linf=compiled.sensitivity.linf, monotone=compiled.monotone
     )
+
+    def run(workload: Compiled, columns: list[Integers]) -> Outcome:
+        from siloquent.privacy.noise import add_geometric
+
+        return Outcome(best(add_geometric(wanted.sign * answers(workload, columns), scale=scale), wanted.k), event)
+
     return Priced("one-shot geometric", "chosen", event, run, reusable=False)
 
 
@@ -45,16 +45,17 @@ def price_rounds(compiled: Compiled, wanted: Wanted) -> Priced | None:
     """
     if wanted.kind != "tcq" or compiled.sensitivity.linf == 0:
         return None
-    scale = promises.largest_scale(promises.ExponentialRounds(compiled.answers, wanted.k), wanted.m, wanted.beta)
+    scale = promises.largest_scale(promises.ExponentialRounds(compiled.answers, wanted.k), wanted.m, wanted.together)
     k = min(wanted.k, compiled.answers)
+    width = Fraction(compiled.sensitivity.linf * (1 if compiled.monotone else 2)) / scale
+    event = ExponentialSelect(rounds=k, range=width)
 
-    def run(workload: Compiled, columns: list[Integers]) -> Integers:
+    def run(workload: Compiled, columns: list[Integers]) -> Outcome:
         from siloquent.privacy.noise import exponential_top_k
 
-        return exponential_top_k(wanted.sign * answers(workload, columns), rate=1 / scale, k=k)
+        return Outcome(exponential_top_k(wanted.sign * answers(workload, columns), rate=1 / scale, k=k), event)
 
-    width = Fraction(compiled.sensitivity.linf * (1 if compiled.monotone else 2)) / scale
-    return Priced("exponential rounds", "chosen", ExponentialSelect(rounds=k, range=width), run, reusable=False)
+    return Priced("exponential rounds", "chosen", event, run, reusable=False)
 
 
 def best(values: Integers, k: int) -> Integers:

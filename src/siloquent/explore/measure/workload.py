@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from siloquent.explore.measure.base import LARGEST_DEVIATION, Integers, Priced, Wanted, answers
+from siloquent.explore.measure.base import LARGEST_DEVIATION, Integers, Outcome, Priced, Wanted, answers
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.maths import promises
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace
@@ -28,14 +28,14 @@ def price_laplace(compiled: Compiled, wanted: Wanted) -> Priced | None:
         "icq": promises.LaplaceAbove(compiled.answers),
         "tcq": promises.LaplaceTop(compiled.answers, wanted.k),
     }
-    scale = promises.largest_scale(laws[wanted.kind], wanted.m, wanted.beta)
+    scale = promises.largest_scale(laws[wanted.kind], wanted.m, _rate(wanted))
+    event = DiscreteLaplace(scale=scale, l1=compiled.sensitivity.l1)
 
-    def run(workload: Compiled, columns: list[Integers]) -> Integers:
+    def run(workload: Compiled, columns: list[Integers]) -> Outcome:
         from siloquent.privacy.noise import add_laplace
 
-        return add_laplace(answers(workload, columns), scale=scale)
+        return Outcome(add_laplace(answers(workload, columns), scale=scale), event)
 
-    event = DiscreteLaplace(scale=scale, l1=compiled.sensitivity.l1)
     return Priced("laplace", "answers", event, run, reusable=True)
 
 
@@ -52,15 +52,20 @@ def price_gaussian(compiled: Compiled, wanted: Wanted) -> Priced | None:
         "icq": promises.GaussianAbove(compiled.answers),
         "tcq": promises.GaussianTop(compiled.answers, wanted.k),
     }
-    largest = promises.largest_scale(laws[wanted.kind], wanted.m, wanted.beta)
+    largest = promises.largest_scale(laws[wanted.kind], wanted.m, _rate(wanted))
     deviation = min(largest, Fraction(LARGEST_DEVIATION))
     # Squares of large deviations would pass the sampler's range; a smaller variance is less noise, so still kept.
     variance = deviation**2 if deviation <= LARGEST_EXACT else Fraction(math.floor(deviation**2))
+    event = DiscreteGaussian(variance=variance, l2_squared=compiled.sensitivity.l2_squared)
 
-    def run(workload: Compiled, columns: list[Integers]) -> Integers:
+    def run(workload: Compiled, columns: list[Integers]) -> Outcome:
         from siloquent.privacy.noise import add_gaussian
 
-        return add_gaussian(answers(workload, columns), variance=variance)
+        return Outcome(add_gaussian(answers(workload, columns), variance=variance), event)
 
-    event = DiscreteGaussian(variance=variance, l2_squared=compiled.sensitivity.l2_squared)
     return Priced("gaussian", "answers", event, run, reusable=True)
+
+
+def _rate(wanted: Wanted) -> float:
+    """An iceberg answer can fail to one side only, whichever it is: the law covers both kinds of error."""
+    return wanted.beta if wanted.kind == "tcq" else wanted.together

@@ -60,6 +60,7 @@ class Explanation:
                 {
                     "name": c.priced.name,
                     "worst": digits(c.amount, 6),
+                    "least": digits(c.amount if c.least is None else c.least, 6),
                     "reusable": c.priced.reusable,
                     "calibration": c.priced.calibration,
                 }

@@ -10,6 +10,7 @@ from fractions import Fraction
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.explore.measure.base import Priced, Wanted
 from siloquent.explore.measure.crossing import price_crossing
+from siloquent.explore.measure.pokes import price_pokes
 from siloquent.explore.measure.strategy import price_factorisation, price_strategy
 from siloquent.explore.measure.top import price_geometric_top, price_rounds
 from siloquent.explore.measure.workload import price_gaussian, price_laplace
@@ -19,11 +20,12 @@ from siloquent.explore.plan.predicates import compile_workload
 from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP
 from siloquent.explore.spec.query import Accuracy, Kind, Query, Spend
 from siloquent.maths.promises import smallest_breaking
-from siloquent.privacy import Cost, Event, accountant, digits, rho_of_epsilon
+from siloquent.privacy import Accountant, Cost, Event, accountant, digits, rho_of_epsilon
 from siloquent.schema import TableSchema
 
 LARGEST_THRESHOLD = 2**58
 REUSE_WITHIN = Fraction(105, 100)
+EX_POST_WITHIN = Fraction(125, 100)
 MOST_STEPS = 2**50
 
 _workloads: Kept[Compiled] = Kept(2**28, lambda compiled: compiled.bytes)
@@ -31,11 +33,12 @@ _workloads: Kept[Compiled] = Kept(2**28, lambda compiled: compiled.bytes)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """One applicable mechanism and its worst-case price."""
+    """One applicable mechanism, its worst-case price, and what it may turn out to cost at least where that is less."""
 
     priced: Priced
     cost: Cost
     amount: Fraction
+    least: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,13 +127,14 @@ def plan(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
         if steps is None:
             raise AccuracyUnreachable("No error bound can be promised for so little.", fix="raise BUDGET")
         alpha = steps * compiled.grid
+        left = Cost(min(left.amount, allowed.amount), left.delta)
     else:
         alpha = error_bound(query.promise, schema)
     candidates = _candidates(compiled, wanted, schema, alpha)
     affordable = [c for c in candidates if _fits(c.cost, left)]
     if not affordable:
         raise _unreachable(compiled, wanted, schema, left, alpha)
-    chosen = _choice(affordable).priced
+    chosen = _choice(affordable, optimistic=query.optimistic).priced
     return Plan(query, schema, compiled, chosen, tuple(candidates), alpha, query.promise.beta)
 
 
@@ -167,7 +171,7 @@ class _BySchema:
 
 def _wanted(query: Query, compiled: Compiled) -> Wanted:
     """The promise without its bound."""
-    beta = query.promise.beta / 2 if query.promise.joint and query.kind != "wcq" else query.promise.beta
+    joint = query.promise.joint and query.kind != "wcq"
     threshold = 0
     if query.having is not None:
         steps = Fraction(query.having.threshold) / compiled.grid
@@ -178,10 +182,11 @@ def _wanted(query: Query, compiled: Compiled) -> Wanted:
         kind=query.kind,
         alpha=Fraction(1),
         m=1,
-        beta=float(beta),
+        beta=float(query.promise.beta / 2 if joint else query.promise.beta),
         threshold=threshold,
         k=top.k if top else 0,
         sign=-1 if top and not top.largest else 1,
+        joint=joint,
     )
 
 
@@ -209,16 +214,39 @@ def _candidates(compiled: Compiled, wanted: Wanted, schema: TableSchema, alpha: 
     wanted = replace(wanted, alpha=units, m=smallest_breaking(units))
     book = accountant(schema.budget.accountant)
     price = [price_laplace, price_crossing, price_geometric_top, price_rounds]
+    if settles_early(schema):
+        price.append(price_pokes)
     # Laplace strategies pay eps^2/2 in zCDP, several times the rho of the factorisation: not worth their search.
     price += [price_gaussian, price_factorisation] if schema.budget.accountant == "zcdp" else [price_strategy]
     offers = [one(compiled, wanted) for one in price]
-    found = [Candidate(p, book.cost(p.event), book.price(p.event).amount) for p in offers if p is not None]
+    found = [_candidate(one, book) for one in offers if one is not None]
     return sorted(found, key=lambda c: (c.cost.amount, c.priced.name))
 
 
-def _choice(affordable: list[Candidate]) -> Candidate:
-    """The cheapest; within 5 % of it, the cheapest whose answer can be used again."""
+def _candidate(priced: Priced, book: Accountant) -> Candidate:
+    least = None if priced.least is None else book.price(priced.least).amount
+    return Candidate(priced, book.cost(priced.event), book.price(priced.event).amount, least)
+
+
+def settles_early(schema: TableSchema) -> bool:
+    """Whether the table's account charges an answer that stopped early for what was published, not for the worst.
+
+    The proof is one for pure accounts without a delta limit; pure budgets have none.
+    """
+    return schema.budget.accountant == "pure"
+
+
+def _choice(affordable: list[Candidate], *, optimistic: bool) -> Candidate:
+    """The cheapest, but for two exceptions.
+
+    One that may turn out cheaper is taken if its worst is within 25 % of the cheapest, or whatever that is if the
+    question prefers it. Within 5 % of the cheapest, one whose answer can be used again is taken.
+    """
     cheapest = affordable[0]
+    for one in affordable:
+        hopeful = one.least is not None and one.least < cheapest.amount
+        if hopeful and (optimistic or one.cost.amount <= cheapest.cost.amount * EX_POST_WITHIN):
+            return one
     reusable = [c for c in affordable if c.priced.reusable and c.cost.amount <= cheapest.cost.amount * REUSE_WITHIN]
     return cheapest if cheapest.priced.reusable or not reusable else reusable[0]
 

@@ -75,10 +75,32 @@ def test_unit_and_adjacency_multiply_the_price(adjacency: str, users: int, facto
     assert book.price(found.event).amount == factor * plain
 
 
-def test_joint_promises_are_planned_at_half_the_miss_rate() -> None:
-    text = "SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 100 ERROR 50 CONFIDENCE {}"
-    assert planned(text.format("0.98 JOINT")).event == planned(text.format("0.99")).event
-    assert "both together" in planned(text.format("0.98 JOINT")).promise
+@pytest.mark.parametrize(
+    ("text", "name", "factor"),
+    [
+        ("SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 100 ERROR 50", "pure", 1),
+        ("SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 100 ERROR 50 PREFER OPTIMISTIC", "pure", 1),
+        ("SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 100 ERROR 50", "zcdp", 1),
+        (CROSSING, "pure", 1),
+        (PREFIX.format("HAVING COUNT(*) > 900"), "pure", 2),  # a strategy, whose certified bound is for one side
+        (PREFIX.format("HAVING COUNT(*) > 900"), "zcdp", 1),
+        (TOP, "pure", 2),
+        (TOP, "zcdp", 2),
+    ],
+)
+def test_both_promises_together_cost_half_the_miss_rate_only_where_both_can_break_apart(
+    text: str, name: str, factor: int
+) -> None:
+    """An iceberg answer fails to one side, whichever it is; a top-k list can fail in both ways at once."""
+    found = planned(f"{text} CONFIDENCE 0.98 JOINT", name)
+    assert found.event == planned(f"{text} CONFIDENCE {1 - Decimal('0.02') / factor}", name).event
+    assert "both together" in found.promise
+
+
+def test_both_promises_of_exponential_rounds_together_cost_no_more_than_each() -> None:
+    each, both = (planned(f"{OVERLAPPING_TOP} CONFIDENCE 0.98{joint}", "zcdp") for joint in ("", " JOINT"))
+    rounds = [next(c for c in found.candidates if c.priced.name == "exponential rounds") for found in (each, both)]
+    assert rounds[0].priced.event == rounds[1].priced.event
 
 
 # Budgets
