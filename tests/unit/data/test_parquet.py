@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.hostile_parquet import footer_of, with_footer
+from benchmarks.hostile_parquet import Node, footer_of, with_footer
 from siloquent.data.engines.base import Limits
 from siloquent.data.sources.files import source_file
 from siloquent.data.sources.parquet import Suspicious, check_parquet
@@ -191,7 +191,7 @@ def test_a_bomb_is_refused_without_memory(tmp_path: Path) -> None:
 _BOMBS = """
 import resource, sys, duckdb, pyarrow
 from pathlib import Path
-from benchmarks.hostile_parquet import footer_of, with_footer
+from benchmarks.hostile_parquet import Node, footer_of, with_footer
 from siloquent.data.engines.base import Limits
 from siloquent.data.sources.files import source_file
 from siloquent.data.sources.parquet import Suspicious, check_parquet
@@ -265,3 +265,21 @@ def test_a_row_group_that_lacks_a_column_is_refused(tmp_path: Path) -> None:
     path.write_bytes(with_footer(path.read_bytes(), footer))
     with pytest.raises((Suspicious, duckdb.Error), match="columns"):
         checked(path)
+
+
+@pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.parametrize("lie", [(7, 10**6), (7, -1), (9, 10**6), (9, 2), (10, -7)])
+def test_a_chunk_beyond_the_file_is_refused_also_in_a_column_that_nobody_asks_for(
+    tmp_path: Path, column: int, lie: tuple[int, int]
+) -> None:
+    """DuckDB fetches neighbouring columns in one go, so a lie in one of them failed only once a charge stood."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"age": [1, 2], "other": [3, 4]}), path, use_dictionary=False)
+    footer = footer_of(path.read_bytes())
+    chunk = footer[4][0][1][column][3]
+    number, value = lie
+    chunk.value = sorted(
+        [(n, v) for n, v in chunk.value if n != number] + [(number, Node(6, value))], key=lambda field: field[0]
+    )
+    path.write_bytes(with_footer(path.read_bytes(), footer))
+    assert "lies where it cannot" in refusal(path)

@@ -133,16 +133,30 @@ class _Chunk:
     kind: str
     compression: str
     dictionary_at: int | None
+    index_at: int | None
     data_at: int
     packed: int
     unpacked: int
+
+    @property
+    def at(self) -> int:
+        """Where its first page is. Some writers say 0 for no dictionary; DuckDB takes all before a page for that."""
+        return self.data_at if self.dictionary_at is None or self.dictionary_at < len(MAGIC) else self.dictionary_at
+
+    def lies_within(self, size: int) -> bool:
+        """Whether all of it can be in a file of ``size`` bytes: DuckDB fetches it with others, also if nobody asks."""
+        if not self.rows:
+            return True
+        index_at = self.at if self.index_at is None else self.index_at
+        return len(MAGIC) <= min(self.at, index_at) <= self.data_at <= self.at + self.packed <= size
 
 
 def _chunks(connection: duckdb.DuckDBPyConnection, file: SourceFile) -> Iterator[_Chunk]:
     path = exp.Literal.string(file.path).sql("duckdb")
     rows = connection.execute(
         "SELECT row_group_id, row_group_num_rows, column_id, num_values, type, compression, dictionary_page_offset, "
-        f"data_page_offset, total_compressed_size, total_uncompressed_size FROM parquet_metadata({path})"
+        "index_page_offset, data_page_offset, total_compressed_size, total_uncompressed_size "
+        f"FROM parquet_metadata({path})"
     )
     for row in rows.fetchall():
         yield _Chunk(*row)
@@ -165,6 +179,8 @@ def _check_footer(
         raise Suspicious(f"more than {limits.columns} columns")
     if [(chunk.group, chunk.leaf) for chunk in chunks] != list(product(range(count), range(leaves))):
         raise Suspicious("a row group has more or fewer columns than the file")
+    if not all(chunk.lies_within(size) for chunk in chunks):
+        raise Suspicious("a column chunk lies where it cannot")
     if rows > limits.rows or min(groups.values(), default=0) < 0 or sum(groups.values()) != rows:
         raise Suspicious(f"more than {limits.rows} rows, or row groups that do not add up to the rows")
     unpacked = rows * columns * 8
@@ -203,11 +219,7 @@ def _pages(opened: BinaryIO, chunk: _Chunk) -> Iterator[_Page]:
     """The pages of a column chunk, until all of its rows were seen."""
     if not chunk.rows:
         return
-    # Some writers say 0 for no dictionary, and DuckDB takes all places before the first page for that.
-    at = chunk.data_at if chunk.dictionary_at is None or chunk.dictionary_at < len(MAGIC) else chunk.dictionary_at
-    end = at + chunk.packed
-    if not len(MAGIC) <= at <= chunk.data_at <= end:
-        raise Suspicious("a column chunk lies where it cannot")
+    at, end = chunk.at, chunk.at + chunk.packed
     seen = 0
     while seen < chunk.rows:
         if at >= end:
