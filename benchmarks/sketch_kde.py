@@ -24,7 +24,7 @@ from siloquent.sketch.plan import SketchPlan
 
 Floats = NDArray[np.float64]
 Accountant = Literal["pure", "zcdp"]
-SEEDS, QUICK = 5, 1
+SEEDS, QUICK = 3, 1
 GRID = (100, 200, 500, 1_000, 2_000)
 GOALS = {
     ("zcdp", "1"): 0.0045,

@@ -42,7 +42,7 @@ def _number(text: str) -> float:
         return float("nan")  # a name of a split
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Task:
     """Private rows and public queries in the kernel's units, with the exact kernel sums."""
 

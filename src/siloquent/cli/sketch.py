@@ -38,9 +38,8 @@ Group = Annotated[str | None, typer.Option("--group", help="The unit's column: a
 Rows = Annotated[int | None, typer.Option("--rows", help="Rows of counters (default: as the price allows).")]
 PlanFile = Annotated[Path | None, typer.Option("--plan", metavar="FILE", help="Use this hash plan, as other silos do.")]
 One = Annotated[str, typer.Argument(metavar="SKETCH", help="A release's id or name, or its folder as a path.")]
-Out = Annotated[
-    Path | None, typer.Option("-o", "--output", metavar="NAME", help="A name among the releases, or a path with /.")
-]
+NAME = "A name among the releases, or a path with /."
+Out = Annotated[str | None, typer.Option("-o", "--output", metavar="NAME", help=NAME)]
 
 
 def register(app: typer.Typer) -> None:
@@ -121,7 +120,7 @@ def build(
 
     given = locals()
     with options.session() as session:
-        spec, place = spec_of(given), release_path(options, output)
+        spec, place = spec_of(given), None if output is None else release_path(options, output)
         if place is not None and place.exists() and key is None:
             raise RequestError(f"{place} is there already.", fix="name another one with -o")
         planned, left = session.sketch.explain(spec), session.left(spec.table)
@@ -232,16 +231,14 @@ def ask(
 def merge(
     options: Options,
     sketches: Annotated[list[str], typer.Argument(metavar="SKETCH ..", help="Releases or paths, each once.")],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="NAME", help="A name among the releases, or a path with /.")
-    ],
+    output: Annotated[str, typer.Option("-o", "--output", metavar="NAME", help=NAME)],
 ) -> None:
     """Add up sketches of several silos that were built with one hash plan: free."""
     from siloquent import sketch as task
     from siloquent.cli.sketch_words import show_sketch, sketch_document
 
     made = task.merge([sketch_at(options, name) for name in sketches])
-    folder = task.save_sketch(made, release_path(options, output) or output)
+    folder = task.save_sketch(made, release_path(options, output))
     if options.as_json:
         options.screen.document({**sketch_document(made, folder), "key": ""})
     else:

@@ -119,13 +119,13 @@ def numbers_of(text: str | None) -> tuple[float, ...]:
         raise RequestError(f"{text!r} are no numbers with commas.", fix="--priors 0.9,0.1") from None
 
 
-def release_path(options: Options, output: Path | None) -> Path | None:
-    """Where a release goes: a plain name is one among the workspace's releases, anything else a path."""
-    if output is None or len(output.parts) != 1:
-        return output
-    if not _NAME.fullmatch(output.name):
-        raise RequestError(f"{output.name!r} is no name for a release.", fix="letters, digits, '_', '.' and '-'")
-    return _workspace(options).releases / output.name
+def release_path(options: Options, output: str) -> Path:
+    """Where a release goes: a plain name is one among the workspace's releases, anything with a / a path."""
+    if "/" in output or os.sep in output:
+        return Path(output)
+    if not _NAME.fullmatch(output):
+        raise RequestError(f"{output!r} is no name for a release.", fix="letters, digits, '_', '.' and '-'")
+    return _workspace(options).releases / output
 
 
 def in_workspace(options: Options, path: Path) -> Path:
