@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.cli.plain import bar, clean, label, number, share, step_for
 from siloquent.cli.problems import clean_lines
-from siloquent.cli.screen import LEFT, RIGHT, Screen
+from siloquent.cli.screen import LEFT, RIGHT, Screen, Side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +28,8 @@ def show_answer(screen: Screen, answer: Answer, *, again: str, full: bool, all_r
     shown = answer.rows if all_rows else answer.rows[:MOST_SHOWN]
     if answer.kind == "wcq":
         _values(screen, answer, shown, full=full)
+    elif answer.kind == "composite":
+        _several(screen, answer, shown, full=full)
     else:
         screen.table([(name, LEFT) for name in answer.columns], [[label(value) for value in row] for row in shown])
     if len(shown) < len(answer.rows):
@@ -56,6 +58,35 @@ def _values(screen: Screen, answer: Answer, rows: Sequence[Sequence[Any]], *, fu
     screen.table(columns, lines)
 
 
+def _several(screen: Screen, answer: Answer, rows: Sequence[Sequence[Any]], *, full: bool) -> None:
+    """Each aggregate with its interval, every value as finely as its own interval is wide."""
+    columns: list[tuple[str, Side]] = []
+    cells: list[list[str]] = [[] for _ in rows]
+    place = 0
+    while place < len(answer.columns):
+        name, *ends = answer.columns[place : place + 3]
+        values = [row[place : place + 3] for row in rows]
+        if ends in (["low", "high"], [f"{name}_low", f"{name}_high"]):
+            columns += [(name, RIGHT), ("at least", RIGHT), ("at most", RIGHT)]
+            texts = [_interval(*value, full=full) for value in values]
+            place += 3
+        else:
+            columns.append((name, LEFT))
+            texts = [[label(value[0])] for value in values]
+            place += 1
+        for line, text in zip(cells, texts, strict=True):
+            line += text
+    screen.table(columns, cells)
+
+
+def _interval(value: Any, low: Any, high: Any, *, full: bool) -> list[str]:
+    if value is None:
+        return ["", "", ""]
+    half = (Fraction(high) - Fraction(low)) / 2
+    step = Fraction(0) if full or not half else step_for(half)
+    return [number(value, step), number(low, step, "down"), number(high, step, "up")]
+
+
 def _facts(answer: Answer) -> list[tuple[str, str]]:
     from siloquent.cli.amounts import four_digits
 
@@ -69,12 +100,17 @@ def _facts(answer: Answer) -> list[tuple[str, str]]:
     receipt = answer.receipt
     place = f"entry {receipt.seq} ({receipt.hash[:12]}) of ledger {receipt.ledger[:12]}; release {answer.id}"
     return [
-        ("promise", clean_lines(answer.promise)),
+        ("promise", _promise(answer.promise)),
         ("cost", paid),
         ("privacy", clean_lines(answer.guarantee.sentence())),
         ("receipt", place),
         *[("note", clean(note)) for note in answer.notes],
     ]
+
+
+def _promise(promise: str) -> str:
+    """One promise a line."""
+    return clean_lines(promise.replace("; ", ";\n"))
 
 
 def price_words(explanation: Explanation | CompositeExplanation) -> str:
@@ -97,25 +133,61 @@ def show_explanation(screen: Screen, explanation: Explanation | CompositeExplana
     part = share(explanation.price, explanation.left_before, ascii_only=screen.ascii_only)
     screen.facts(
         [
-            ("promise", clean_lines(explanation.promise)),
+            ("promise", _promise(explanation.promise)),
             ("price", price_words(explanation)),
             ("", f"{part} of what is left"),
             ("data", "not touched; nothing was spent"),
         ]
     )
-    screen.table(
-        [("", LEFT), ("mechanism", LEFT), (f"{explanation.symbol} at most", RIGHT), ("reusable", LEFT)],
-        [
-            (
-                ">" if candidate["name"] == explanation.chosen else "",
-                clean(candidate["name"]),
-                str(candidate["worst"]),
-                "yes" if candidate["reusable"] else "no",
-            )
-            for candidate in explanation.to_json()["candidates"]
-        ],
-    )
+    document = explanation.to_json()
+    screen.table(*(_parts(document, explanation.symbol) if "steps" in document else _candidates(explanation, document)))
     if explanation.left_after is None:
         screen.note("This does not fit into what is left: ask for a larger error.")
     else:
         screen.note(f"Next: {ask}")
+
+
+_Table = tuple[list[tuple[str, Side]], list[list[str]]]
+
+
+def _candidates(explanation: Explanation | CompositeExplanation, document: dict[str, Any]) -> _Table:
+    """All mechanisms that would do, the chosen one marked."""
+    head: list[tuple[str, Side]] = [
+        ("", LEFT),
+        ("mechanism", LEFT),
+        (f"{explanation.symbol} at most", RIGHT),
+        ("reusable", LEFT),
+    ]
+    rows = [
+        [
+            ">" if candidate["name"] == explanation.chosen else "",
+            clean(candidate["name"]),
+            str(candidate["worst"]),
+            "yes" if candidate["reusable"] else "no",
+        ]
+        for candidate in document["candidates"]
+    ]
+    return head, rows
+
+
+def _parts(document: dict[str, Any], symbol: str) -> _Table:
+    """What each charge pays for."""
+    head: list[tuple[str, Side]] = [
+        ("charge", LEFT),
+        ("measured", LEFT),
+        ("within", RIGHT),
+        ("mechanism", LEFT),
+        (f"{symbol} at most", RIGHT),
+    ]
+    rows = [
+        [
+            str(charge),
+            clean(part["part"]),
+            f"{number(Fraction(part['alpha']), step_for(Fraction(part['alpha'])), 'up')} {clean(part['unit'])}",
+            clean(part["chosen"]),
+            part["cost"][symbol],
+        ]
+        for charge, step in enumerate(document["steps"], 1)
+        for part in step
+    ]
+    return head, rows

@@ -75,14 +75,15 @@ def without_explain(query: Query, text: str) -> str:
 def fixes_as_commands(options: Options, query: Query) -> Iterator[None]:
     """Turn "ask with ERROR 310" into the command that asks so; where nothing is said, show what can be asked about."""
     from siloquent.explore.spec import render
-    from siloquent.explore.spec.query import Accuracy
+    from siloquent.explore.spec.query import Accuracy, Bound
 
     try:
         yield
     except (AccuracyUnreachable, BudgetExceeded) as refused:
-        error = refused.fix.partition("ERROR ")[2].split()[:1]
-        if error and isinstance(query.promise, Accuracy):
-            wider = replace(query.promise, error=Decimal(error[0]), percent=False)
+        errors = [error.split() for error in refused.fix.partition("ERROR ")[2].split(", ") if error]
+        if errors and isinstance(query.promise, Accuracy):
+            bounds = [Bound(Decimal(number), bool(percent)) for number, *percent in errors]
+            wider = replace(query.promise, error=bounds[0].error, percent=bounds[0].percent, more=tuple(bounds[1:]))
             refused.fix = options.shell("ask", render(replace(query, promise=wider)))
         raise
     except (RequestError, UnknownName) as refused:

@@ -59,6 +59,12 @@ def chart(query: Query, schema: TableSchema, *, left: Cost) -> Course:
         UnknownName, RequestError: the query does not fit the declaration.
         AccuracyUnreachable: the budget would not pay for all of it.
     """
+    if query.join is not None:
+        raise RequestError(
+            f"{query.table!r} and {query.join.table!r} cannot be joined in this version: which rows count would have "
+            "to be bounded after the join.",
+            fix=f"bring what is needed from {query.join.table} into {query.table} as a column, and declare it",
+        )
     if not query.is_composite:
         return Course(query, schema, Step((plan(query, schema, left=left),)))
     try:

@@ -55,10 +55,10 @@ class CompositeExplanation:
         return tuple(chosen)
 
     def to_json(self) -> dict[str, Any]:
-        """A document of kind ``siloquent/explanation/1`` whose ``steps`` hold one of each part."""
+        """A document of kind ``siloquent/composite-explanation/1``; ``steps`` say what each charge pays for."""
         epsilon = {} if self.epsilon is None else {"epsilon": digits(self.epsilon)}
         return {
-            "schema": "siloquent/explanation/1",
+            "schema": "siloquent/composite-explanation/1",
             "kind": "composite",
             "promise": self.promise,
             "beta": str(self.course.query.promise.beta),
