@@ -52,50 +52,57 @@ def rows(options: Options) -> Iterator[Row]:
 
 
 @contextmanager
-def _folder() -> Iterator[Path]:
+def folder_on_disk() -> Iterator[Path]:
     """A folder on this disk, not in memory: what is measured here is durability."""
     with tempfile.TemporaryDirectory(prefix="siloquent-ledger-", dir=os.environ.get("TMPDIR", "/var/tmp")) as name:
         yield Path(name)
 
 
-def overshoot(charges: int) -> Row:
-    """Coins granted or booked beside what fits, when half of all requests fit."""
+def overshoot(charges: int, *, row: str = "ledger-race-overshoot", url: str = "") -> Row:
+    """Coins granted or booked beside what fits, when half of all requests fit; in SQLite, or at ``url``."""
     fits = 16 * charges // 2
-    with _folder() as folder:
-        result = race(Place.made(folder, fits), processes=16, charges=charges)
+    with folder_on_disk() as folder:
+        result = race(Place.made(folder, fits, url=url), processes=16, charges=charges)
     return Row(
-        "ledger-race-overshoot",
+        row,
         ours=result.overshoot(fits),
         goal=0,
         unit="charges",
-        how=f"16 processes x {charges:,} racing charges, SQLite, {fits:,} fit: {result.granted:,} granted, "
+        how=f"16 processes x {charges:,} racing charges, {_kind(url)}, {fits:,} fit: {result.granted:,} granted, "
         f"{result.refused:,} refused, {result.spent:,} booked; chain verified",
     )
 
 
-def violations(kills: int) -> Row:
+def _kind(url: str) -> str:
+    return "PostgreSQL" if url else "SQLite"
+
+
+def violations(kills: int, *, row: str = "ledger-kill-violations", url: str = "") -> Row:
     """Broken promises of a ledger whose users are killed with SIGKILL, at each point of the walk and at any moment."""
     wrong: list[str] = []
     rng = random.Random(1)
-    with _folder() as folder:
-        place = Place.made(folder, PLENTY)
+    with folder_on_disk() as folder:
+        place = Place.made(folder, PLENTY, url=url)
         for number in range(kills):
             key, at = f"key {number}", number % (len(KILLED_AT) + 2)
             if at < len(KILLED_AT):
                 wrong += killed_at_point(place, key, KILLED_AT[at])
             else:
                 wrong += killed_after(place, key, rng.uniform(0, 0.03))
-    how = f"{kills:,} SIGKILLs: 6 named points and random times; charged once, same answer, chain right, head not ahead"
-    return Row("ledger-kill-violations", ours=len(wrong), goal=0, unit="violations", how=f"{how} {wrong[:3] or ''}")
+    how = (
+        f"{kills:,} SIGKILLs, {_kind(url)}: 6 named points and random times; charged once, same answer, chain right, "
+        "head not ahead"
+    )
+    return Row(row, ours=len(wrong), goal=0, unit="violations", how=f"{how} {wrong[:3] or ''}")
 
 
 def durable_charges(seconds: float) -> Row:
     """Charges a second by eight processes, each on disk before it is granted; raw syncs take turns with them."""
     ours, peer = [], []
-    with _folder() as folder:
+    with folder_on_disk() as folder:
         place = Place.made(folder, PLENTY)
         for _ in range(ROUNDS):
-            ours.append(_charges(place, seconds))
+            ours.append(charges_a_second(place, seconds))
             peer.append(_syncs(folder / "raw", seconds / 2))
     return Row(
         "ledger-durable-charges",
@@ -109,7 +116,9 @@ def durable_charges(seconds: float) -> Row:
     )
 
 
-def _charges(place: Place, seconds: float) -> float:
+def charges_a_second(place: Place, seconds: float) -> float:
+    """How many charges a second ``PROCESSES`` processes get, each durable before it is granted."""
+
     def ask(pipe: int) -> None:
         done = 0
         with place.opened() as ledger:
@@ -138,7 +147,7 @@ def _syncs(path: Path, seconds: float) -> float:
 def tampering_missed() -> Row:
     """Kinds of tampering that ``verify`` does not find."""
     missed = []
-    with _folder() as folder:
+    with folder_on_disk() as folder:
         with closing(open_ledger(folder / "history", create=True)) as ledger:
             write_history(ledger)
         for number, (kind, statements) in enumerate(TAMPERING.items()):
@@ -153,7 +162,7 @@ def tampering_missed() -> Row:
 
 def verify_rate(entries: int) -> Row:
     """Entries that ``verify`` recomputes a CPU second."""
-    with _folder() as folder:
+    with folder_on_disk() as folder:
         place = Place.made(folder, PLENTY)
         grow(place, entries)
         with place.opened() as ledger:
@@ -180,7 +189,7 @@ def _verified(ledger: Ledger, entries: int) -> float:
 def flat(entries: int) -> Row:
     """How much longer a charge takes in a large ledger than in a new one."""
     charges = 400
-    with _folder() as folder:
+    with folder_on_disk() as folder:
         small, large = (Place.made(folder / name, PLENTY) for name in ("small", "large"))
         grow(large, entries)
         with small.opened() as new, large.opened() as old:

@@ -15,6 +15,7 @@ from pathlib import Path
 from siloquent.errors import BudgetExceeded
 from siloquent.ledger import Ledger, Stored
 from siloquent.ledger.chain import genesis, seal
+from siloquent.ledger.postgres import PostgresLedger
 from siloquent.ledger.sqlite import SQLiteLedger
 from siloquent.privacy.accountants import Cost
 from siloquent.privacy.events import DiscreteLaplace
@@ -36,9 +37,10 @@ KILLED_AT = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A ledger on disk with its head file."""
+    """A ledger with its head file: in a file of ``folder``, or in the PostgreSQL database at ``url``."""
 
     folder: Path
+    url: str = ""
 
     @property
     def database(self) -> Path:
@@ -51,15 +53,20 @@ class Place:
     @contextmanager
     def opened(self, crash_points: Callable[[str], None] | None = None) -> Iterator[Ledger]:
         """The ledger, closed at the end."""
-        with closing(SQLiteLedger(self.database, head=self.head, crash_points=crash_points)) as ledger:
+        with closing(self._ledger(crash_points=crash_points)) as ledger:
             yield ledger
 
+    def _ledger(self, *, create: bool = False, crash_points: Callable[[str], None] | None = None) -> Ledger:
+        if self.url:
+            return PostgresLedger(self.url, head=self.head, create=create, crash_points=crash_points)
+        return SQLiteLedger(self.database, head=self.head, create=create, crash_points=crash_points)
+
     @classmethod
-    def made(cls, folder: Path, limit: int) -> Place:
-        """A new ledger with one account of ``limit`` coins."""
+    def made(cls, folder: Path, limit: int, *, url: str = "") -> Place:
+        """A new ledger with one account of ``limit`` coins; the database at ``url`` is there and empty."""
         folder.mkdir(parents=True, exist_ok=True)
-        place = cls(folder)
-        with closing(SQLiteLedger(place.database, head=place.head, create=True)) as ledger:
+        place = cls(folder, url)
+        with closing(place._ledger(create=True)) as ledger:
             ledger.open_account(TABLE, limit=Cost(limit), accountant="pure", unit="row", adjacency="add-remove")
         return place
 

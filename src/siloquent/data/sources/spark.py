@@ -37,7 +37,8 @@ def open_spark(where: str, master: str, *, table: str) -> SparkEngine:
     catalogue, database, relation = [""] * (_NAME_PARTS - len(parts)) + parts
     found = exp.table_(relation, db=database or None, catalog=catalogue or None, quoted=True)
     name = found.sql("spark")
-    if not quiet(session.catalog.tableExists)(name):
+    # As the engine's own session sees it: temporary views belong to the session that made them.
+    if not quiet(lambda: session.newSession().catalog.tableExists(name))():
         raise UnknownName(f"table in the source of {table!r}", where, _tables(session))
     return SparkEngine(session, found)
 
