@@ -59,13 +59,13 @@ def _classes(options: Options) -> Iterator[Row]:
                 goal=GOALS.get((name, epsilon)),
                 better="higher",
                 unit="balanced accuracy",
-                how=f"{name}, {len(X):,} x {X.shape[1]}, 80/20, {repeats} repeats, delta 1e-6, w = .25 sqrt(d/5), "
+                how=f"{name}, {len(X):,} x {X.shape[1]}, 80/20, {repeats} repeats, delta 1e-6, w = .35, "
                 f"R 1,024; peer: objective perturbation LR (balanced threshold 0){beside}",
             )
 
 
 def _sketched(X: Floats, y: NDArray[np.int64], train: Any, test: Any, epsilon: str, seed: int, **given: Any) -> float:
-    kernel = PStable(2, 0.25 * math.sqrt(X.shape[1] / 5))
+    kernel = PStable(2, 0.35)
     task = race.Task(X[train], X[test], kernel, 0.0, 1.0, "0.001", np.zeros(0))
     account: Any = "pure" if given else "zcdp"
     given = {"rows": 1_024, **given}

@@ -70,7 +70,8 @@ def schema_of(task: Task, accountant: Literal["pure", "zcdp"], labels: tuple[str
     named = [Attribute("label", "category", values=labels)] if labels else []
     delta = DELTA if accountant == "zcdp" else Fraction(0)
     budget = Budget(accountant, epsilon=Fraction(10), delta=delta)
-    return TableSchema("t", Domain((*numbers, *named)), budget, size_hint=10 ** (len(str(len(task.data))) - 1))
+    rough = round(len(task.data), 2 - len(str(len(task.data))))  # two digits, as an owner would say it
+    return TableSchema("t", Domain((*numbers, *named)), budget, size_hint=rough)
 
 
 def places(task: Task, points: Floats) -> Integers:
@@ -140,11 +141,8 @@ def classes(folder: Path, name: str) -> tuple[Floats, Integers]:
 def regression(folder: Path, name: str) -> tuple[Floats, Floats]:
     """G1: features and target, each centred and divided by the longest row, so that all lie in the unit ball."""
     rows = table(folder, name)
-    X, y = {
-        "airfoil": (rows[:, :5], rows[:, 5]),
-        "naval": (rows[:, :16], rows[:, 16]),
-        "gas": (rows[:, :128], rows[:, 128]),
-    }[name]
+    width = {"airfoil": 5, "naval": 16, "gas": 128}[name]
+    X, y = rows[:, :width], rows[:, width]
     X = X[:, X.std(axis=0) > 0]
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     y = (y - y.mean()) / np.abs(y - y.mean()).max()

@@ -411,7 +411,7 @@ def amount_of_budget(budget: Budget, schema: TableSchema) -> Fraction:
 def _priced(
     spec: SketchSpec, schema: TableSchema, hashed: HashPlan, hits: int | None, moved: Sensitivity, pure: bool
 ) -> SketchPlan:
-    share = Fraction(spec.count_share) if spec.mechanism == "default" else Fraction(0)
+    share = Fraction(spec.share_for_sizes)
     amount = _amount(spec, schema, moved, hits or hashed.hashes.rows, pure) if spec.accuracy else None
     parts: list[DiscreteLaplace | DiscreteGaussian] = []
     if pure:
@@ -458,7 +458,7 @@ def _amount(spec: SketchSpec, schema: TableSchema, moved: Sensitivity, rows: int
     noise = allowed - variance / rows
     if noise <= 0:
         raise AccuracyUnreachable(f"{rows} rows cannot be so exact.", fix='rows="auto"')
-    share = spec.count_share if spec.mechanism == "default" else 0.0
+    share = spec.share_for_sizes
     # A kernel sum has 1/rows of one counter's variance: 2 scale^2 / rows, or variance / rows.
     price = moved.l1 * math.sqrt(2 / (rows * noise)) if pure else moved.l2_squared / (2 * rows * noise)
     return Fraction(price / (1 - share))

@@ -85,10 +85,26 @@ class Sketch:
         return self.hits or self.rows
 
     def class_sizes(self) -> NDArray[np.float64]:
-        """The numbers of records by class, at least 1; from the counters where none were released (Algorithm 2)."""
-        if self.sizes is not None:
-            return np.maximum(self.sizes.astype(np.float64), 1.0)
-        return np.asarray(np.maximum(self.counters.sum(axis=(1, 2)) / self.per_record, 1.0))
+        """The numbers of records by class, at least 1: those released and the rows' totals, weighted by precision."""
+        totals = self.counters.sum(axis=(1, 2)) / self.per_record
+        if self.sizes is None:
+            return np.asarray(np.maximum(totals, 1.0))
+        of_sizes, of_totals = float(self.size_variance), self._total_variance
+        weight = of_totals / (of_totals + of_sizes)
+        return np.asarray(np.maximum(weight * self.sizes + (1 - weight) * totals, 1.0))
+
+    @property
+    def class_size_variance(self) -> float:
+        """The variance of ``class_sizes``."""
+        if self.sizes is None:
+            return self._total_variance
+        of_sizes, of_totals = float(self.size_variance), self._total_variance
+        return of_sizes * of_totals / max(of_sizes + of_totals, 1e-300)
+
+    @property
+    def _total_variance(self) -> float:
+        """Of the mean of all rows' totals: every record is in each, and R W counters' noise adds up."""
+        return float(self.variance) * self.rows * self.plan.hashes.width / self.per_record**2
 
     def sentence(self) -> str:
         """The guarantee in words."""

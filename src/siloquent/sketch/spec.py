@@ -83,7 +83,8 @@ class SketchSpec:
         scale: "raw", "range" (every feature to 0..1 by its declared bounds), or a divisor for each feature.
         label: A category or boolean: one stack of counters a class.
         group: The unit's column: all rows of one user make one set.
-        count_share: The part of the price that buys the number of records.
+        count_share: The part of the price that buys the numbers of records; None: 1 %, or 20 % where there are classes,
+            whose likelihoods are divided by them.
         plan_file: Use the hash functions of this file; silos that share one can add up their sketches.
     """
 
@@ -100,7 +101,7 @@ class SketchSpec:
     scale: Literal["raw", "range"] | tuple[float, ...] = "raw"
     label: str | None = None
     group: str | None = None
-    count_share: float = 0.01
+    count_share: float | None = None
     mechanism: Mechanism = "default"
     plan_file: Path | None = None
 
@@ -112,7 +113,7 @@ class SketchSpec:
             raise RequestError("A sketch has either a budget or an accuracy.", fix='budget=Budget(epsilon="1")')
         self._check_size()
         self._check_words()
-        if not 0 < self.count_share < 1:
+        if self.count_share is not None and not 0 < self.count_share < 1:
             raise RequestError(f"count_share lies between 0 and 1, not at {self.count_share!r}.")
         if self.label is not None and (self.label in self.features or self.group is not None):
             raise RequestError("The label is an attribute besides the features, and sets of a group have none.")
@@ -145,6 +146,15 @@ class SketchSpec:
                 raise RequestError(f"scale is raw, range or a number a feature, not {self.scale!r}.")
         elif len(self.scale) != len(self.features) or not all(np.isfinite(s) and s > 0 for s in self.scale):
             raise RequestError("scale has one number above 0 for each feature.")
+
+    @property
+    def share_for_sizes(self) -> float:
+        """The part of the price that buys the numbers of records; the paper's method buys none."""
+        if self.mechanism == "race-2021":
+            return 0.0
+        if self.count_share is not None:
+            return self.count_share
+        return 0.01 if self.label is None else 0.2
 
     @property
     def is_power_of_two_needed(self) -> bool:

@@ -31,7 +31,7 @@ def density(sketch: Sketch, question: Density) -> Estimate:
     errors = np.sqrt((sums.errors[chosen] ** 2).sum(axis=0))
     if question.normalise:
         size = float(sketch.class_sizes()[chosen].sum())
-        size_variance = float(sketch.size_variance) * len(chosen)
+        size_variance = sketch.class_size_variance * len(chosen)
         # The delta method: relative variances of numerator and denominator add up.
         errors = np.sqrt((errors / size) ** 2 + values**2 * size_variance / size**4)
         values = values / size

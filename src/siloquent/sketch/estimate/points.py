@@ -79,12 +79,12 @@ def box(plan: HashPlan) -> tuple[Floats, Floats]:
 def half(sketch: Sketch, odd: bool) -> Sketch:
     """Every second row alone: two halves whose hash functions and noise have nothing in common."""
     start = int(odd)
-    counters = np.ascontiguousarray(sketch.counters[:, start::2])
+    counters, variance = np.ascontiguousarray(sketch.counters[:, start::2]), sketch.variance
     if sketch.hits is not None:
         # On average half of a record's hits are in half of the rows: twice the counters stand for all of them.
-        counters *= 2
+        counters, variance = 2 * counters, 4 * variance
     plan = replace(sketch.plan, hashes=sketch.plan.hashes.every(start, 2))
-    return replace(sketch, plan=plan, counters=counters)
+    return replace(sketch, plan=plan, counters=counters, variance=variance)
 
 
 def kernel_sums(sketch: Sketch, points: Any) -> tuple[Sums, NDArray[np.bool_]]:
@@ -114,7 +114,7 @@ def _uncrowded(sketch: Sketch, values: Floats, errors: Floats) -> Sums:
     if not hashes.is_exact and sketch.sizes is not None:
         sizes = sketch.class_sizes()[:, None]
         values = (width * values - sizes) / (width - 1)
-        errors = np.hypot(width * errors, np.sqrt(float(sketch.size_variance))) / (width - 1)
+        errors = np.hypot(width * errors, np.sqrt(sketch.class_size_variance)) / (width - 1)
     return Sums(values, errors, sketch.rows)
 
 
