@@ -13,7 +13,18 @@ from siloquent.version import VERSION
 if TYPE_CHECKING:
     from siloquent.door import Session, read_schema
     from siloquent.door import open_session as open  # noqa: A004 - sq.open reads well and shadows nothing outside
-    from siloquent.explore import Answer, Query, count, parse, sum_of
+    from siloquent.explore import (
+        Answer,
+        Query,
+        average_of,
+        count,
+        deviation_of,
+        median_of,
+        parse,
+        quantile_of,
+        sum_of,
+        variance_of,
+    )
     from siloquent.session import create_workspace
 
 __version__ = VERSION
@@ -22,24 +33,34 @@ __all__ = [
     "Query",
     "Session",
     "SiloquentError",
+    "average_of",
     "count",
     "create_workspace",
+    "deviation_of",
+    "median_of",
     "open",
     "parse",
+    "quantile_of",
     "read_schema",
     "sum_of",
+    "variance_of",
 ]
 
 _HOMES = {
     "Answer": ("siloquent.explore", "Answer"),
     "Query": ("siloquent.explore", "Query"),
     "Session": ("siloquent.door", "Session"),
+    "average_of": ("siloquent.explore", "average_of"),
     "count": ("siloquent.explore", "count"),
     "create_workspace": ("siloquent.session", "create_workspace"),
+    "deviation_of": ("siloquent.explore", "deviation_of"),
+    "median_of": ("siloquent.explore", "median_of"),
     "open": ("siloquent.door", "open_session"),
     "parse": ("siloquent.explore", "parse"),
+    "quantile_of": ("siloquent.explore", "quantile_of"),
     "read_schema": ("siloquent.door", "read_schema"),
     "sum_of": ("siloquent.explore", "sum_of"),
+    "variance_of": ("siloquent.explore", "variance_of"),
 }
 
 

@@ -14,6 +14,7 @@ from siloquent.explore.plan.planner import plan
 from siloquent.explore.plan.steps import Course, Step
 from siloquent.explore.spec import parse
 from siloquent.privacy import Cost
+from siloquent.session import limit_of_budget
 
 SCHEMA = """
 format = 1
@@ -120,5 +121,5 @@ def test_a_replay_promises_what_was_promised_then(tmp_path: Path) -> None:
         chosen = plan(parse(QUESTION), schema, left=Cost(10**12))
         (stored,) = session.ledger.stored("visits@1")
         later = replace(chosen, alpha=chosen.alpha / 2)  # a planner of another day
-        course = Course(parse(QUESTION), schema, Step((later,)))
+        course = Course(parse(QUESTION), schema, Step((later,)), limit_of_budget(schema.budget))
         assert assemble(Progress(course).with_step(course.first, stored, replayed=True)) == first

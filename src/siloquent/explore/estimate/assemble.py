@@ -16,7 +16,6 @@ from siloquent.explore.spec.query import Accuracy
 from siloquent.ledger import Stored
 from siloquent.privacy import Cost, Guarantee, accountant
 from siloquent.schema import TableSchema
-from siloquent.session import limit_of_budget
 
 
 def assemble(progress: Progress) -> Answer:
@@ -94,7 +93,7 @@ def _amount(schema: TableSchema, cost: Cost) -> Fraction:
 
 def _paid(schema: TableSchema, progress: Progress) -> Paid:
     last = progress.taken[-1].stored
-    limit = _amount(schema, limit_of_budget(schema.budget))
+    limit = _amount(schema, progress.course.limit)
     if "/" in last.account:
         limit *= dict(schema.budget.shares).get(last.account.partition("/")[2], Fraction(1))
     steps = [one.stored for one in progress.taken]

@@ -39,11 +39,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Course:
-    """How a question will be answered: its first step, and the worst second one where there may be one."""
+    """How a question will be answered: its first step, and the worst second one where there may be one.
+
+    ``limit``: the whole budget that it was planned under.
+    """
 
     query: Query
     schema: TableSchema
     first: Step
+    limit: Cost
     second: Step | None = None
 
     @property
@@ -66,7 +70,7 @@ def chart(query: Query, schema: TableSchema, *, left: Cost) -> Course:
             fix=f"bring what is needed from {query.join.table} into {query.table} as a column, and declare it",
         )
     if not query.is_composite:
-        return Course(query, schema, Step((plan(query, schema, left=left),)))
+        return Course(query, schema, Step((plan(query, schema, left=left),)), left)
     try:
         course = _course(query, schema, left)
     except AccuracyUnreachable:
@@ -81,18 +85,18 @@ def _course(query: Query, schema: TableSchema, left: Cost) -> Course:
     if query.chooses_by_another:
         choice = _choice(query, schema)
         first = Step((plan(choice, schema, left=left),))
-        return Course(query, schema, first, _values_of(query, schema, None, left))
+        return Course(query, schema, first, left, _values_of(query, schema, None, left))
     asked = _asked(query, schema, _rows_promised(query, schema))
     later = _later(query, schema)
     first = _step(query, schema, {part: bound for part, bound in asked.items() if part not in later}, left)
     if not later:
-        return Course(query, schema, first)
+        return Course(query, schema, first, left)
     counted = _by_part(first)
     worst: dict[Part, Fraction | None] = {
         moment: half_range(schema.domain[moment.attribute]) * counted[rows_with(schema.domain[moment.attribute])].alpha
         for moment in later
     }
-    return Course(query, schema, first, _step(query, schema, worst, left))
+    return Course(query, schema, first, left, _step(query, schema, worst, left))
 
 
 def after(course: Course, found: Sequence[Sequence[Fraction]], chosen: Sequence[int], *, left: Cost) -> Step | None:
