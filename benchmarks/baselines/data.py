@@ -125,7 +125,7 @@ def scaled(folder: Path, name: str) -> Floats:
     """K2: the varying features of a table, z-scored."""
     rows = table(folder, name)
     rows = rows[:, : {"pulsar": 8, "naval": 16, "occupancy": 5}[name]]
-    rows = rows[:, rows.std(axis=0) > 0]
+    rows = rows[:, np.ptp(rows, axis=0) > 0]
     return np.asarray((rows - rows.mean(axis=0)) / rows.std(axis=0))
 
 
@@ -143,7 +143,7 @@ def regression(folder: Path, name: str) -> tuple[Floats, Floats]:
     rows = table(folder, name)
     width = {"airfoil": 5, "naval": 16, "gas": 128}[name]
     X, y = rows[:, :width], rows[:, width]
-    X = X[:, X.std(axis=0) > 0]
+    X = X[:, np.ptp(X, axis=0) > 0]
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     y = (y - y.mean()) / np.abs(y - y.mean()).max()
     return np.asarray(X / np.linalg.norm(X, axis=1).max()), np.asarray(y)

@@ -36,7 +36,9 @@ UNITS = {"row": ROW, "user": USER}
 
 def planned(account: str = PURE, unit: str = "row", adjacency: str = "add-remove", **given: object) -> SketchPlan:
     budget = Budget(epsilon="1") if account == PURE else Budget(epsilon="1", delta="0.01")
-    asked = spec(**{"rows": 4, "label": "kind", "kernel": PStable(2, 3.0), "budget": budget, **given})
+    asked = spec(
+        **{"rows": 4, "count_share": 0.01, "label": "kind", "kernel": PStable(2, 3.0), "budget": budget, **given}
+    )
     return plan(asked, schema(budget=account, unit=UNITS[unit], adjacency=adjacency), seed=2)
 
 
