@@ -136,5 +136,5 @@ def _moments(X: Floats, y: Floats, test: Floats, epsilon: float) -> Floats:
     spec = MomentsSpec("t", tuple(names), "y", Price(epsilon=f"{epsilon:g}"), radius=math.sqrt(2))
     made = plan_moments(spec, schema)
     scaled = np.rint(np.hstack([X, y[:, None]]) * 4_096) / 4_096
-    model = model_from(made, *noisy_moments(made, *moments_of(in_ball(scaled, made.radius))))
+    model = model_from(made, *noisy_moments(made, *moments_of(in_ball(scaled, made.radius, made.quanta))))
     return model.predict(test)

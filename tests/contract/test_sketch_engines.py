@@ -64,7 +64,7 @@ def test_spark_and_duckdb_count_the_same_users_and_moments(spark_session: Any) -
     found = []
     for engine in (DuckDBEngine(arrow=FRAME), on_spark(spark_session)):
         table, permit = on_engine(schema(budget=PURE), engine)
-        kernel = MomentBatch(("x", "y"), (1_001, 101), 1.5)
+        kernel = MomentBatch(("x", "y"), (1_001, 101), 1.5, 127)
         found.append(table.fold(kernel, np.add, ["x", "y"], permit, encoded=True))
     assert np.array_equal(*found)
 

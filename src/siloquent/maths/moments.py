@@ -40,16 +40,16 @@ class Moments:
         return Moments(a.count * b.count, np.concatenate([b.count * a.sums, a.count * b.sums]), second)
 
 
-def in_ball(scaled: Floats, radius: float) -> Integers:
-    """Records as whole numbers of length at most QUANTA, shape (records, d): longer ones are drawn in to the ball.
+def in_ball(scaled: Floats, radius: float, quanta: int = QUANTA) -> Integers:
+    """Records as whole numbers of length at most ``quanta``, shape (records, d): longer ones are drawn in to the ball.
 
     Args:
         scaled: Numbers in -1..1, shape (records, d).
-        radius: The length that becomes QUANTA.
+        radius: The length that becomes ``quanta``.
     """
     lengths = np.sqrt((scaled**2).sum(axis=1))
     # Rounding towards zero makes no record longer.
-    factor = QUANTA / np.maximum(lengths, radius)
+    factor = quanta / np.maximum(lengths, radius)
     return np.asarray(np.trunc(scaled * factor[:, None]), dtype=np.int64)
 
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from siloquent.session import Session
 
 Floats = NDArray[np.float64]
+FINEST = (8_191, 2_047, 511, QUANTA)
+"""Whole steps from 0 to the ball's radius, the finest that fit are taken."""
+MOST_NOISE = 2**49
 SHARES = (Fraction(2, 100), Fraction(18, 100), Fraction(80, 100))
 """Of the price, for count, sums and second moments: the last ones have most entries and the most noise."""
 
@@ -61,6 +64,7 @@ class MomentsPlan:
     lo: tuple[float, ...]
     grid: tuple[float, ...]
     radius: float
+    quanta: int
     noise: str
     parameters: tuple[Fraction, Fraction, Fraction]
     event: Event
@@ -94,18 +98,8 @@ def plan_moments(spec: MomentsSpec, schema: TableSchema) -> MomentsPlan:
     for attribute in attributes:
         if not (attribute.is_numeric or attribute.kind == "boolean"):
             raise SchemaError(f"Attribute {attribute.name!r} is {attribute.kind}; a regression takes numbers.")
-    pure = schema.budget.accountant == "pure"
-    amount = amount_of_budget(spec.budget, schema)
-    moved = moment_sensitivity(len(attributes), records=schema.unit.max_rows, replaced=schema.replace_one)
-    parts: list[DiscreteLaplace | DiscreteGaussian] = []
-    for share, l1, l2_squared in zip(SHARES, moved.l1, moved.l2_squared, strict=True):
-        if pure:
-            parts.append(DiscreteLaplace(rounded_up(l1 / (amount * share)), l1))
-        else:
-            parts.append(DiscreteGaussian(rounded_up(l2_squared / (2 * amount * share)), l2_squared))
+    quanta, parts = _finest(spec, schema, len(attributes))
     numbers = [part.scale if isinstance(part, DiscreteLaplace) else part.variance for part in parts]
-    if max(numbers) > 2**49:
-        raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.01" or more')
     numeric = [a.is_numeric for a in attributes]
     return MomentsPlan(
         spec=spec,
@@ -114,10 +108,30 @@ def plan_moments(spec: MomentsSpec, schema: TableSchema) -> MomentsPlan:
         lo=tuple(float(a.lo) if n else 0.0 for a, n in zip(attributes, numeric, strict=True)),  # type: ignore[arg-type]
         grid=tuple(float(a.grid) if n else 1.0 for a, n in zip(attributes, numeric, strict=True)),  # type: ignore[arg-type]
         radius=spec.radius or math.sqrt(len(attributes)),
-        noise="laplace" if pure else "gaussian",
+        quanta=quanta,
+        noise="laplace" if schema.budget.accountant == "pure" else "gaussian",
         parameters=(numbers[0], numbers[1], numbers[2]),
         event=Composed(tuple(parts)),
     )
+
+
+def _finest(
+    spec: MomentsSpec, schema: TableSchema, dimensions: int
+) -> tuple[int, list[DiscreteLaplace | DiscreteGaussian]]:
+    """The finest steps for which noise can be drawn, and the noise: coarse steps round small numbers to nothing."""
+    pure, amount = schema.budget.accountant == "pure", amount_of_budget(spec.budget, schema)
+    for quanta in FINEST:
+        moved = moment_sensitivity(dimensions, records=schema.unit.max_rows, replaced=schema.replace_one, quanta=quanta)
+        parts: list[DiscreteLaplace | DiscreteGaussian] = []
+        for share, l1, l2_squared in zip(SHARES, moved.l1, moved.l2_squared, strict=True):
+            if pure:
+                parts.append(DiscreteLaplace(rounded_up(l1 / (amount * share)), l1))
+            else:
+                parts.append(DiscreteGaussian(rounded_up(l2_squared / (2 * amount * share)), l2_squared))
+        last = parts[-1]
+        if (last.scale if isinstance(last, DiscreteLaplace) else last.variance) <= MOST_NOISE:
+            return quanta, parts
+    raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.01" or more')
 
 
 def regress(session: Session, spec: MomentsSpec, *, key: str | None = None) -> LinearModel:
@@ -178,7 +192,7 @@ def model_from(
     # From whole steps of the ball to the attributes' own units: z = (QUANTA / radius) (2 (x - lo) / range - 1).
     lo, grid, steps = (np.array(part, dtype=float) for part in (chosen.lo, chosen.grid, chosen.steps))
     span = np.maximum(steps - 1, 1) * grid
-    slope, unit = 2 / span, QUANTA / chosen.radius
+    slope, unit = 2 / span, chosen.quanta / chosen.radius
     shift = -(2 * lo / span + 1)
     own = weights * slope[:-1] / slope[-1]
     constant = (intercept / unit + weights @ shift[:-1] - shift[-1]) / slope[-1]

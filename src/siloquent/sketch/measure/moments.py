@@ -31,13 +31,14 @@ class MomentBatch:
     names: tuple[str, ...]
     steps: tuple[int, ...]
     radius: float
+    quanta: int
 
     def __call__(self, batch: pa.RecordBatch) -> Integers:
         columns = [np.asarray(batch.column(name).to_numpy(zero_copy_only=False)) for name in self.names]
         places = np.stack(columns, axis=1).astype(np.int64)
         steps = np.array(self.steps)
         places = places[(places >= 0).all(axis=1) & (places < steps).all(axis=1)]
-        whole = in_ball(2 * places / np.maximum(steps - 1, 1) - 1, self.radius)
+        whole = in_ball(2 * places / np.maximum(steps - 1, 1) - 1, self.radius, self.quanta)
         count, sums, second = moments_of(whole)
         return np.concatenate([[count], sums, second.ravel()])
 
@@ -49,7 +50,8 @@ def measure_moments(plan: MomentsPlan, table: PrivateTable, permit: Permit) -> t
         ``plan.event`` in the account's unit and adjacency: every record lies in a ball of whole numbers, and count,
         sums and second moments each get noise for their own sensitivity. Proof: docs/explanation/sketch.md.
     """
-    exact = table.fold(MomentBatch(plan.names, plan.steps, plan.radius), np.add, list(plan.names), permit, encoded=True)
+    kernel = MomentBatch(plan.names, plan.steps, plan.radius, plan.quanta)
+    exact = table.fold(kernel, np.add, list(plan.names), permit, encoded=True)
     d = len(plan.names)
     return noisy_moments(plan, int(exact[0]), exact[1 : 1 + d], exact[1 + d :].reshape(d, d))
 
