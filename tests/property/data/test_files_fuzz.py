@@ -18,7 +18,7 @@ from siloquent.ledger import Ledger, MemoryLedger
 from siloquent.privacy import Cost
 from siloquent.schema.build import parse_schema
 
-INPUTS = range(1_000_000, 1_000_800)
+INPUTS = range(1_000_000, 1_000_600)
 """Others than those of the benchmark."""
 
 
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
     return made(tmp_path / "fuzzed")
 
 
-def test_eight_hundred_hostile_files_end_in_a_refusal_for_nothing_or_in_right_counts(folder: Path) -> None:
+def test_six_hundred_hostile_files_end_in_a_refusal_for_nothing_or_in_right_counts(folder: Path) -> None:
     ends: Counter[str] = Counter()
 
     def counted(hostile: Sample, place: Path, ledger: Ledger) -> Reading:
@@ -47,7 +47,7 @@ def test_eight_hundred_hostile_files_end_in_a_refusal_for_nothing_or_in_right_co
     for kind in ("workspace", "schema", "csv", "parquet", "frame"):
         assert ends[f"{kind} refused"] > 0
         assert ends[f"{kind} read"] + ends[f"{kind} right"] > 0
-    assert ends["csv right"] > 10
+    assert ends["csv right"] > 5
 
 
 def test_the_same_number_is_the_same_input() -> None:
@@ -158,7 +158,7 @@ def _peak_beyond_now() -> int:
 def test_the_longest_table_files_are_refused_in_a_few_words(name: str) -> None:
     """What takes the square of a file's size would never end here; ``fuzz-files-worst`` takes the time."""
     with pytest.raises(SchemaError) as refused:
-        parse_schema(dict(worst(2**20))[name])
+        parse_schema(dict(worst(2**18))[name])
     assert len(str(refused.value)) < 1_000
 
 
