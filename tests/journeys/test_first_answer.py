@@ -42,7 +42,7 @@ def test_a_person_gets_from_nothing_to_a_verified_ledger(tmp_path: Path, kind: s
     assert again == {**asked, "replayed": True}
     assert person.head() == head
 
-    refused = person.types("--analyst", "bo", "ask", WARDS, "--yes")
+    refused = person.types("--analyst", "bo", "ask", f"{WARDS} REUSE NONE", "--yes")
     assert refused.status == 3
     assert "[budget_exceeded]" in refused.err
     assert "Fix: siloquent --analyst bo ask 'SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR" in refused.err

@@ -148,7 +148,7 @@ def test_the_same_key_gives_the_same_answer_for_nothing(session: Session) -> Non
 
 def test_a_replay_works_when_the_budget_is_gone_and_in_another_process_of_the_ledger(tmp_path: Path) -> None:
     text = declared(budget='epsilon = "0.15"')
-    question = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 90"
+    question = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 90 REUSE NONE"
     with opened(tmp_path / "w", text) as session:
         first = session.ask(question, key="k")
         with pytest.raises(BudgetExceeded) as refused:
@@ -171,7 +171,7 @@ def test_the_price_is_seen_first_and_is_what_is_paid(session: Session) -> None:
     assert 0 <= answer.cost.amount - explained.price < Fraction(1, 10**9)
     assert answer.mechanism == explained.chosen
     with pytest.raises(RequestError, match="more than"):
-        session.ask(question, max_cost="0.0001")
+        session.ask(f"{question} REUSE NONE", max_cost="0.0001")
 
 
 def test_an_answer_becomes_a_release_that_the_ledger_confirms(session: Session) -> None:
@@ -192,7 +192,7 @@ def test_a_budget_is_spent_and_the_answer_says_how_exact_it_is(session: Session)
 
 def test_analysts_spend_their_share_and_the_table_its_whole(tmp_path: Path) -> None:
     text = declared(budget='epsilon = "0.2"', shares='analysts = { ana = "0.5", bo = "0.75" }')
-    question = "SELECT COUNT(*) FROM visits BUDGET 0.09 EPSILON"
+    question = "SELECT COUNT(*) FROM visits BUDGET 0.09 EPSILON REUSE NONE"
     with opened(tmp_path / "w", text, analyst="ana") as ana:
         ana.ask(question)
         with pytest.raises(BudgetExceeded):

@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 100
 BAR_WIDTH = 30
+MOST_SOURCES = 10
 
 
 def answer_document(answer: Answer, key: str) -> dict[str, Any]:
     """The answer's own document and the key with which it is free."""
     return {**answer.to_json(), "key": key}
+
+
+MOST_SOURCES = 10
 
 
 def show_answer(screen: Screen, answer: Answer, *, again: str, full: bool, all_rows: bool) -> None:
@@ -101,11 +105,21 @@ def _facts(answer: Answer) -> list[tuple[str, str]]:
     place = f"entry {receipt.seq} ({receipt.hash[:12]}) of ledger {receipt.ledger[:12]}; release {answer.id}"
     return [
         ("promise", _promise(answer.promise)),
+        *_how(answer.accuracy.label, answer.accuracy.sources),
         ("cost", paid),
         ("privacy", clean_lines(answer.guarantee.sentence())),
         ("receipt", place),
         *[("note", clean(note)) for note in answer.notes],
     ]
+
+
+def _how(label: str, sources: Sequence[int]) -> list[tuple[str, str]]:
+    """How the promise holds, where that needs a word: what draws from new noise alone holds whatever was asked."""
+    if label == "fresh":
+        return []
+    seqs = ", ".join(str(seq) for seq in sources[:MOST_SOURCES]) + (", ..." if len(sources) > MOST_SOURCES else "")
+    when = "whatever was asked" if label == "simultaneous" else "if the question was not chosen from those answers"
+    return [("holds", f"{label}: draws from entries {seqs} of the ledger, and holds {when}")]
 
 
 def _promise(promise: str) -> str:
@@ -131,15 +145,17 @@ def price_words(explanation: Explanation | CompositeExplanation) -> str:
 def show_explanation(screen: Screen, explanation: Explanation | CompositeExplanation, *, ask: str) -> None:
     """What would be promised, at which price, by which mechanism and instead of which."""
     part = share(explanation.price, explanation.left_before, ascii_only=screen.ascii_only)
+    document = explanation.to_json()
     screen.facts(
         [
             ("promise", _promise(explanation.promise)),
             ("price", price_words(explanation)),
             ("", f"{part} of what is left"),
+            *_how(document["label"], document["sources"]),
+            *[("note", clean(note)) for note in explanation.notes],
             ("data", "not touched; nothing was spent"),
         ]
     )
-    document = explanation.to_json()
     screen.table(*(_parts(document, explanation.symbol) if "steps" in document else _candidates(explanation, document)))
     if explanation.left_after is None:
         screen.note("This does not fit into what is left: ask for a larger error.")

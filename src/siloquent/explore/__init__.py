@@ -3,6 +3,7 @@
 Source: "APEx" (thesis chapter 3), with the corrections of docs/decisions.
 """
 
+from siloquent.explore.asked import Asked, history
 from siloquent.explore.plan.explain import Explanation
 from siloquent.explore.plan.wholes import CompositeExplanation
 from siloquent.explore.release import release_of
@@ -22,6 +23,7 @@ from siloquent.explore.task import answer, explain
 
 __all__ = [
     "Answer",
+    "Asked",
     "CompositeExplanation",
     "Explanation",
     "Query",
@@ -30,6 +32,7 @@ __all__ = [
     "count",
     "deviation_of",
     "explain",
+    "history",
     "median_of",
     "parse",
     "quantile_of",

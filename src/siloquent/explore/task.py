@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from siloquent.errors import AccuracyUnreachable, BudgetExceeded, KeyReused, RequestError
-from siloquent.explore.estimate import Progress, assemble
+from siloquent.explore.estimate import Progress, assemble, completed, nothing_new, reads_rows
 from siloquent.explore.measure import measure
+from siloquent.explore.plan.cheaper import as_paid, with_reuse
 from siloquent.explore.plan.explain import Explanation, explain_plan
 from siloquent.explore.plan.planner import least_error
+from siloquent.explore.plan.recall import Recall, recall
 from siloquent.explore.plan.steps import Course, Step, after, chart, errors_text, least_widening
 from siloquent.explore.plan.wholes import CompositeExplanation, explain_course
-from siloquent.explore.spec import Answer, Query, canonical
+from siloquent.explore.spec import Answer, Query, canonical, render
 from siloquent.explore.spec.measured import payload_of
 from siloquent.ledger import Account, Permit, Stored
 from siloquent.privacy import FREE, Composed, Cost, Event, accountant, digits, exact
@@ -50,11 +52,12 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
     account = session.account(query.table)
     limit = limit_of_budget(schema.budget)
     course = chart(query, schema, left=limit)
-    asked = _Asked(key, account, request_digest(session, query, account, schema), max_cost)
-    if too_dear := asked.too_dear(session, course.event):
+    asked = _Asked(key, account, request_digest(session, query, account, schema), max_cost, render(query))
+    earlier = _earlier(session, schema, account)
+    if too_dear := asked.too_dear(session, replace(course, first=with_reuse(course.first, earlier)).event):
         raise too_dear
     try:
-        progress = Progress(course).with_step(*_settled(session, course.first, asked))
+        progress = Progress(course).with_step(*_settled(session, course.first, asked, earlier))
     except BudgetExceeded as refused:
         raise BudgetExceeded(
             refused.account, asked=refused.asked, left=refused.left, fix=_what_fits(session, course) or refused.fix
@@ -64,15 +67,23 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
     return assemble(progress)
 
 
+def _earlier(session: Session, schema: TableSchema, account: Account) -> Recall:
+    """The earlier answers that may be drawn from: everybody's, or the account's own where analysts do not share."""
+    found = recall(session.ledger, schema.account)
+    return found if schema.budget.sharing == "pool" else found.of(account.name)
+
+
 def _second(session: Session, progress: Progress, asked: _Asked, limit: Cost) -> Progress:
     """One step further. Where that is refused the first one is kept: it was paid for."""
+    schema = progress.course.schema
     try:
         step = after(progress.course, progress.values, progress.chosen, left=limit)
         if step is None:
             return progress.stopped_by("no group was large enough or reported: nothing more was asked, or paid")
-        if too_dear := asked.too_dear(session, step.event):
+        earlier = _earlier(session, schema, asked.account)
+        if too_dear := asked.too_dear(session, with_reuse(step, earlier).event):
             return progress.stopped_by(f"{_KEPT}: {too_dear.detail}")
-        return progress.with_step(*_settled(session, step, asked))
+        return progress.with_step(*_settled(session, step, asked, earlier))
     except (BudgetExceeded, AccuracyUnreachable) as refused:
         return progress.stopped_by(f"{_KEPT}: {refused.detail}")
 
@@ -86,10 +97,13 @@ def explain(session: Session, query: Query) -> Explanation | CompositeExplanatio
     schema = session.schema(query.table)
     account = session.account(query.table)
     course = chart(query, schema, left=limit_of_budget(schema.budget))
-    left = session.left(query.table)
+    earlier = _earlier(session, schema, account)
+    course = replace(course, first=with_reuse(course.first, earlier))
+    left, stale = session.left(query.table), earlier.passed_over(schema.version)
+    notes = (stale,) if stale and query.reuse != "none" else ()
     if query.is_composite:
-        return explain_course(course, account=account.name, left=left)
-    return explain_plan(course.first.plans[0], account=account.name, left=left)
+        return replace(explain_course(course, account=account.name, left=left), notes=notes)
+    return replace(explain_plan(course.first.plans[0], account=account.name, left=left), notes=notes)
 
 
 def request_digest(session: Session, query: Query, account: Account, schema: TableSchema) -> str:
@@ -106,6 +120,7 @@ class _Asked:
     account: Account
     digest: str
     max_cost: str | None
+    text: str = ""
     prefix: str = ""
     before: Event = FREE
 
@@ -147,26 +162,33 @@ class _Asked:
         )
 
 
-def _settled(session: Session, step: Step, asked: _Asked) -> tuple[Step, Stored, bool]:
+def _settled(session: Session, step: Step, asked: _Asked, earlier: Recall) -> tuple[Step, Stored, bool]:
     """``step`` with what the ledger keeps of it: measured now, or before under the same key."""
     permit = asked.held(session)
     if permit is None:
-        session.table(step.plans[0].query.table)  # what is wrong with a source is found before it costs anything
+        step = with_reuse(step, earlier)
+        if any(reads_rows(plan) for plan in step.plans):
+            session.table(step.plans[0].query.table)  # what is wrong with a source is found before it costs anything
         permit = session.ledger.reserve(asked.account.name, step.event, key=asked.own_key, digest=asked.digest)
+    elif isinstance(permit, Permit):
+        step = as_paid(step, earlier, permit)
     if isinstance(permit, Stored):
         return step, permit, True
-    return step, _measured(session, step, permit), False
+    return step, _measured(session, step, permit, asked.text), False
 
 
-def _measured(session: Session, step: Step, permit: Permit) -> Stored:
+def _measured(session: Session, step: Step, permit: Permit, text: str) -> Stored:
     if permit.event != step.event:
         raise RequestError(
             "This key holds a charge that another version of siloquent planned differently; the charge stands.",
             fix="ask again with a new key",
         )
-    table = session.table(step.plans[0].query.table)
-    found = [measure(plan, table, permit) for plan in step.plans]
-    return session.ledger.settle(permit, found[0].event if len(found) == 1 else step.event, payload_of(found))
+    found = []
+    for plan in step.plans:
+        table = session.table(plan.query.table) if reads_rows(plan) else None
+        found.append(completed(plan, nothing_new(plan) if table is None else measure(plan, table, permit)))
+    paid = found[0].event if len(found) == 1 else step.event
+    return session.ledger.settle(permit, paid, payload_of(found, request=text))
 
 
 def _what_fits(session: Session, course: Course) -> str:

@@ -209,6 +209,7 @@ def _budget(budget: BudgetEntry) -> Budget:
         delta_events=_exact(budget.delta_events, "delta_events"),
         epoch=budget.epoch,
         shares=tuple((name, _exact(share, f"analysts.{name}")) for name, share in sorted(budget.analysts.items())),
+        sharing=budget.sharing,
     )
 
 

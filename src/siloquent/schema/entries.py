@@ -81,6 +81,7 @@ class BudgetEntry(Strict):
     delta_events: str | int = 0
     epoch: int = 1
     analysts: dict[str, str | int] = {}
+    sharing: Literal["pool", "own"] = "pool"
 
 
 class TableFile(Strict):

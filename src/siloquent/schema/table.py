@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -11,6 +11,7 @@ from siloquent.schema.constraints import Constraint, check_names
 from siloquent.schema.domain import Domain
 
 Adjacency = Literal["add-remove", "replace-one"]
+EXACT_KINDS = ("id", "category", "text")
 SOURCE_KINDS = ("csv", "parquet", "duckdb", "postgres", "spark")
 
 
@@ -45,7 +46,10 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What may be spent on a table in one epoch. Exact fractions; ``shares``: of it that each analyst may spend."""
+    """What may be spent on a table in one epoch. Exact fractions; ``shares``: of it that each analyst may spend.
+
+    ``sharing``: whether an analyst's questions may draw from all earlier answers (pool) or from their own alone.
+    """
 
     accountant: Literal["pure", "zcdp"]
     epsilon: Fraction | None = None
@@ -54,6 +58,7 @@ class Budget:
     delta_events: Fraction = Fraction(0)
     epoch: int = 1
     shares: tuple[tuple[str, Fraction], ...] = ()
+    sharing: Literal["pool", "own"] = "pool"
 
     def __post_init__(self) -> None:
         given = [amount for amount in (self.epsilon, self.rho) if amount is not None]
@@ -94,13 +99,27 @@ class TableSchema:
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or len(self.name) > 64:
             raise SchemaError(f"A table's name is letters, digits and _, at most 64, not {self.name[:20]!r}.")
-        if self.unit.kind == "user" and self.domain[self.unit.column].function:
-            raise SchemaError("The unit's column must be in the source, not derived.")
+        if self.unit.kind == "user":
+            self._check_unit()
         if self.size_hint is not None and self.size_hint < 1:
             raise SchemaError("size_hint is a rough public number of rows, at least 1.")
         if self.source and self.source.partition(":")[0] not in SOURCE_KINDS:
             raise SchemaError(f"A source begins with one of {', '.join(k + ':' for k in SOURCE_KINDS)}")
         check_names(self.constraints, self.domain.__getitem__)
+
+    def _check_unit(self) -> None:
+        """A user is an exact value: numbers and moments are rounded or clamped as they are read, and two users melt."""
+        column = self.domain[self.unit.column]
+        if column.function:
+            raise SchemaError("The unit's column must be in the source, not derived.")
+        if column.kind not in EXACT_KINDS:
+            raise SchemaError(
+                f"The unit's column {column.name!r} is of type {column.kind}, whose values are rounded or clamped when "
+                "they are read: two users could become one.",
+                fix=f'{{ name = "{column.name}", type = "id" }}',
+            )
+        # Attributes are found whatever their case; from here on the unit's column has the declared one.
+        object.__setattr__(self, "unit", replace(self.unit, column=column.name))
 
     @property
     def account(self) -> str:

@@ -1,7 +1,17 @@
 """From measurements to answers: free post-processing of what was released."""
 
 from siloquent.explore.estimate.assemble import assemble, guarantee_of
+from siloquent.explore.estimate.completed import completed, nothing_new, reads_rows
 from siloquent.explore.estimate.progress import Progress
 from siloquent.explore.estimate.reconstruct import Estimate, reconstruct
 
-__all__ = ["Estimate", "Progress", "assemble", "guarantee_of", "reconstruct"]
+__all__ = [
+    "Estimate",
+    "Progress",
+    "assemble",
+    "completed",
+    "guarantee_of",
+    "nothing_new",
+    "reads_rows",
+    "reconstruct",
+]

@@ -6,16 +6,18 @@ from fractions import Fraction
 
 from siloquent.explore.estimate.composite import Released, combine
 from siloquent.explore.estimate.progress import Progress
-from siloquent.explore.estimate.reconstruct import Estimate, reconstruct
+from siloquent.explore.estimate.reconstruct import Estimate, reconstruct, step_of
 from siloquent.explore.plan.bounds import Part, parts_of
 from siloquent.explore.plan.promise import promise_of
 from siloquent.explore.spec import Answer, Kept, Paid, Placed, render
 from siloquent.explore.spec.aggregates import Count, Quantile
-from siloquent.explore.spec.answer import KeptItem
+from siloquent.explore.spec.answer import KeptItem, Label, weakest
 from siloquent.explore.spec.query import Accuracy
 from siloquent.ledger import Stored
 from siloquent.privacy import Cost, Guarantee, accountant
 from siloquent.schema import TableSchema
+
+_NAMED = 10
 
 
 def assemble(progress: Progress) -> Answer:
@@ -23,6 +25,8 @@ def assemble(progress: Progress) -> Answer:
     query, schema = progress.course.query, progress.course.schema
     first, last = progress.taken[0], progress.taken[-1]
     part = first.parts[0]
+    label = weakest(part.measured.label for part in progress.parts)
+    sources = tuple(sorted({seq for one in progress.parts for seq in one.measured.sources}))
     if query.is_composite:
         estimate, promise, items = _estimate(progress), _promise(progress), _items(progress)
     else:
@@ -37,16 +41,26 @@ def assemble(progress: Progress) -> Answer:
         columns=estimate.columns,
         rows=estimate.rows,
         promise=promise,
-        accuracy=Kept(alpha=part.error, beta=query.promise.beta, unit=part.plan.alpha_unit, items=items),
+        accuracy=Kept(part.error, query.promise.beta, label, part.plan.alpha_unit, items, sources),
         cost=_paid(schema, progress),
         guarantee=guarantee_of(schema, progress),
         receipt=_placed(last.stored),
         earlier=tuple(_placed(one.stored) for one in progress.taken[:-1]),
         mechanism=" + ".join(dict.fromkeys(one.measured.mechanism for one in progress.parts)),
-        grid=part.plan.grid,
+        grid=step_of(part.plan.compiled, part.measured),
         replayed=all(one.replayed for one in progress.taken),
-        notes=(*estimate.notes, *([progress.stopped] if progress.stopped else [])),
+        notes=(*estimate.notes, *_drawn(label, sources), *([progress.stopped] if progress.stopped else [])),
     )
+
+
+def _drawn(label: Label, sources: tuple[int, ...]) -> list[str]:
+    """What to know about an answer that draws from earlier ones."""
+    if label == "fresh":
+        return []
+    some = ", ".join(str(seq) for seq in sources[:_NAMED])
+    more = f" and {len(sources) - _NAMED} more" if len(sources) > _NAMED else ""
+    when = " if this question was not chosen from their numbers" if label == "independent" else " whatever was asked"
+    return [f"drawn from the ledger's entries {some}{more}: the promise holds{when}"]
 
 
 def _values(progress: Progress) -> dict[Part, Released]:

@@ -84,12 +84,21 @@ def values_of(compiled: Compiled, measured: Measured) -> list[Fraction]:
     if measured.form == "answers":
         _require(len(measured.values) == compiled.answers)
         return [value * compiled.grid for value in measured.values]
+    if measured.form == "combined":
+        _require(len(measured.estimate) == compiled.answers)
+        return [Fraction(value, PARTS_OF_A_STEP) * compiled.grid for value in measured.estimate]
     _require([matrix.shape[1] for matrix in measured.strategy] == [part.columns for part in compiled.parts])
     backs = reconstructions(compiled, measured.strategy)
     _require(backs is not None and len(measured.values) == sum(len(matrix) for matrix in measured.strategy))
     assert backs is not None
     values = np.hstack(backs) @ np.array(measured.values, dtype=np.float64)
     return [Fraction(round(value * PARTS_OF_A_STEP), PARTS_OF_A_STEP) * compiled.grid for value in values.tolist()]
+
+
+def step_of(compiled: Compiled, measured: Measured) -> Fraction:
+    """The step of the values: the workload's grid, or a small part of it where they were put together."""
+    whole = measured.form in ("answers", "chosen")
+    return compiled.grid if whole else compiled.grid / PARTS_OF_A_STEP
 
 
 def _with_intervals(query: Query, compiled: Compiled, values: list[Fraction], alpha: Fraction) -> Estimate:

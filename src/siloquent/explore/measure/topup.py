@@ -49,7 +49,7 @@ def additions(
 
 
 def _added(compiled: Compiled, name: str, matrices: tuple[Integers, ...]) -> Added:
-    rounded = compiled.summed is not None
+    rounded = compiled.summed is not None and compiled.summed.quantum > 1
     sums = np.concatenate([np.abs(matrix).sum(axis=1) for matrix in matrices])
     margins = 1.0 + (sums / 2 if rounded else np.zeros(len(sums)))
     return Added(name, matrices, sensitivity_of(compiled, matrices), margins)

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from siloquent.explore.plan.cheaper import Drawn
 from siloquent.explore.plan.planner import Candidate, Plan
+from siloquent.explore.spec.answer import Label
 from siloquent.privacy import Cost, accountant, digits
 
 
@@ -24,6 +26,7 @@ class Explanation:
     epsilon: float | None
     left_before: Fraction
     left_after: Fraction | None
+    notes: tuple[str, ...] = ()
 
     @property
     def chosen(self) -> str:
@@ -34,6 +37,16 @@ class Explanation:
     def promise(self) -> str:
         """What would be promised."""
         return self.plan.promise
+
+    @property
+    def label(self) -> Label:
+        """How the promise would hold: for new noise alone, or drawn from earlier answers."""
+        return self.plan.chosen.label if isinstance(self.plan.chosen, Drawn) else "fresh"
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """The seqs of the earlier answers' receipts that would be drawn from."""
+        return self.plan.chosen.sources if isinstance(self.plan.chosen, Drawn) else ()
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -71,8 +84,10 @@ class Explanation:
             "cost": {self.symbol: digits(self.price, 6), **self._epsilon()},
             "left_before": digits(self.left_before, 6, up=False),
             "left_after": None if self.left_after is None else digits(self.left_after, 6, up=False),
-            "free": False,
-            "label": "fresh",
+            "free": not self.price,
+            "label": self.label,
+            "sources": list(self.sources),
+            "notes": list(self.notes),
             "data_touched": False,
         }
 

@@ -86,6 +86,7 @@ def footprint_of(compiled: Compiled, schema: TableSchema, *, by_strategy: bool) 
         quantity=quantity_of(compiled),
         areas=tuple(area_of(part, schema.domain) for part in compiled.parts),
         weights=() if by_strategy else tuple(_weights(part) for part in compiled.parts),
+        rounded=compiled.summed is not None and compiled.summed.quantum > 1,
     )
 
 
@@ -127,13 +128,12 @@ def past_of(
     else:
         return None
     usable = law == "laplace" or scale >= LEAST_DEVIATION
-    rounded = footprint.quantity != "rows"
     noisy = np.array([float(value) for value in values])
     pieces = []
     for area, (matrix, places) in zip(footprint.areas, _rows(footprint, strategy, len(values)), strict=True):
         if usable and len(places):
             # Sums are rounded to units column by column, half a unit each at most.
-            slack = np.abs(matrix).sum(axis=1) / 2 if rounded else np.zeros(len(matrix))
+            slack = np.abs(matrix).sum(axis=1) / 2 if footprint.rounded else np.zeros(len(matrix))
             pieces.append(Piece(source, account, law, scale, area, matrix, noisy[places], 1.0 + slack))
     return Past(source, account, footprint.version, footprint.quantity, len(values), tuple(pieces))
 

@@ -16,6 +16,7 @@ from siloquent.explore.plan.compiled import Compiled
 from siloquent.explore.plan.evidence import Evidence, gather
 from siloquent.explore.plan.past import LEAST_DEVIATION, Past, laplace_deviation
 from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP
+from siloquent.explore.plan.refinement import MOST_CELLS
 from siloquent.explore.spec.answer import Label
 from siloquent.maths.blas import one_thread
 from siloquent.maths.gls import gaussian_miss, least_strength, simultaneous_factor
@@ -23,6 +24,7 @@ from siloquent.privacy import FREE, DiscreteGaussian, DiscreteLaplace, Event
 from siloquent.schema import TableSchema
 
 Reals = NDArray[np.float64]
+MOST_ANSWERS = 10_000
 _ROUNDS = 6
 _LAPLACE_STEPS = 11
 _ROUNDING = 1 / (2 * PARTS_OF_A_STEP)
@@ -79,6 +81,8 @@ def blend(
     compiled: Compiled, schema: TableSchema, past: Sequence[Past], bound: Bound, *, below: Fraction
 ) -> Blend | None:
     """The cheapest answer that draws from ``past``; None if none is cheaper than ``below`` (epsilon or rho)."""
+    if sum(part.columns for part in compiled.parts) > MOST_CELLS or compiled.answers > MOST_ANSWERS:
+        return None
     law = _gaussian if schema.budget.accountant == "zcdp" else _laplace
     with one_thread():
         evidence = gather(compiled, schema, past)

@@ -10,6 +10,7 @@ from siloquent.explore.plan.explain import Explanation, explain_plan
 from siloquent.explore.plan.planner import Candidate
 from siloquent.explore.plan.promise import promise_of
 from siloquent.explore.plan.steps import Course, Step
+from siloquent.explore.spec.answer import Label, weakest
 from siloquent.privacy import Cost, accountant, digits
 
 
@@ -28,6 +29,7 @@ class CompositeExplanation:
     left_before: Fraction
     left_after: Fraction | None
     steps: tuple[tuple[Explanation, ...], ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def parts(self) -> tuple[Explanation, ...]:
@@ -49,6 +51,11 @@ class CompositeExplanation:
         return promise_of(query, course.schema, errors, choice)  # type: ignore[arg-type]
 
     @property
+    def label(self) -> Label:
+        """The weakest of all parts."""
+        return weakest(part.label for part in self.parts)
+
+    @property
     def candidates(self) -> tuple[Candidate, ...]:
         """The mechanism of each part."""
         chosen = [next(c for c in part.candidates if c.priced is part.plan.chosen) for part in self.parts]
@@ -68,8 +75,10 @@ class CompositeExplanation:
             "cost": {self.symbol: digits(self.price, 6), **epsilon},
             "left_before": digits(self.left_before, 6, up=False),
             "left_after": None if self.left_after is None else digits(self.left_after, 6, up=False),
-            "free": False,
-            "label": "fresh",
+            "free": not self.price,
+            "label": self.label,
+            "sources": sorted({seq for part in self.parts for seq in part.sources}),
+            "notes": list(self.notes),
             "data_touched": False,
         }
 
@@ -78,7 +87,7 @@ def _part(part: Explanation) -> dict[str, Any]:
     from siloquent.explore.spec.aggregates import column_of
 
     document = part.to_json()
-    for name in ("schema", "account", "left_before", "left_after", "free", "label", "data_touched", "promise"):
+    for name in ("schema", "account", "left_before", "left_after", "free", "data_touched", "promise", "notes"):
         document.pop(name, None)
     return {"part": column_of(part.plan.query.aggregate), **document}
 

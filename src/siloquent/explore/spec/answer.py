@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Label = Literal["fresh", "independent", "simultaneous"]
+
+
+def weakest(labels: Iterable[Label]) -> Label:
+    """How a promise holds that needs several ones to hold."""
+    found = set(labels)
+    return "independent" if "independent" in found else "simultaneous" if "simultaneous" in found else "fresh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +34,9 @@ class KeptItem:
 class Kept:
     """How an answer's promise holds: bound ``alpha`` (rows or value units), chance ``beta`` to miss it, and ``label``.
 
-    ``fresh``: only noise drawn after the question, so the promise holds whatever was asked before.
+    ``fresh``: only noise drawn after the question, so the promise holds whatever was asked before. ``independent``:
+    drawn from earlier answers too, so it holds if the question was not chosen from their noisy numbers.
+    ``simultaneous``: drawn from earlier answers, and holds whatever was asked. ``sources``: the seqs of their receipts.
     """
 
     alpha: Fraction
@@ -36,6 +44,7 @@ class Kept:
     label: Label = "fresh"
     unit: str = "rows"
     items: tuple[KeptItem, ...] = ()
+    sources: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +137,7 @@ class Answer:
                 "beta": str(self.accuracy.beta),
                 "label": self.accuracy.label,
                 "unit": self.accuracy.unit,
+                "sources": list(self.accuracy.sources),
                 **self._items(),
             },
             "cost": {**cost, "left": digits(self.cost.left, 6, up=False)},

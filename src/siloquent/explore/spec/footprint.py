@@ -56,19 +56,21 @@ class Footprint:
     """All blocks of a measurement of ``quantity`` (rows, or a sum in its units) on rows of the table's ``version``.
 
     ``weights``: which columns of each block the measured values add up, where the measurement does not say it by a
-    strategy; None where every column is a value by itself.
+    strategy; None where every column is a value by itself. ``rounded``: columns are sums rounded to whole units.
     """
 
     version: int
     quantity: str
     areas: tuple[Area, ...]
     weights: tuple[Integers | None, ...] = ()
+    rounded: bool = False
 
     def to_plain(self) -> dict[str, Any]:
         """As part of a stored measurement."""
         return {
             "version": self.version,
             "quantity": self.quantity,
+            "rounded": int(self.rounded),
             "areas": [area.to_plain() for area in self.areas],
             "weights": [None if one is None else [len(one), packed(one.reshape(-1))] for one in self.weights],
         }
@@ -83,6 +85,7 @@ class Footprint:
             weights=tuple(
                 None if one is None else unpacked(one[1]).reshape(int(one[0]), -1) for one in plain["weights"]
             ),
+            rounded=bool(plain["rounded"]),
         )
 
 

@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import LedgerError
+from siloquent.explore.spec.answer import Label
+from siloquent.explore.spec.footprint import Footprint
 from siloquent.privacy import Event, event_from_json, event_to_json
 
-Form = Literal["answers", "strategy", "chosen"]
+Form = Literal["answers", "strategy", "chosen", "combined"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,7 +25,11 @@ class Measured:
     """What a mechanism released.
 
     ``form``: noisy ``answers`` of the workload in grid steps; noisy ``strategy`` queries, whose whole matrices are
-    ``strategy``, one a block; or the ids ``chosen``. ``alpha_steps`` is the error bound that was promised, as text.
+    ``strategy``, one a block; the ids ``chosen``; or answers ``combined`` from earlier ones, whose receipts' seqs are
+    ``sources``, and new strategy queries, if any: then ``estimate`` holds the answers in small parts of a grid step.
+    ``alpha`` is the error bound that was promised, as text.
+
+    For later questions: ``question`` is a digest of what was asked, ``footprint`` says what the noisy values add up.
     """
 
     mechanism: str
@@ -32,13 +38,26 @@ class Measured:
     values: tuple[int, ...]
     alpha: str
     strategy: tuple[NDArray[np.int64], ...] = ()
+    label: Label = "fresh"
+    sources: tuple[int, ...] = ()
+    estimate: tuple[int, ...] = ()
+    question: str = ""
+    footprint: Footprint | None = None
 
     def to_payload(self) -> bytes:
         """Canonical bytes: the same measurement always gives the same ones."""
-        return _bytes({"format": 1, **self._plain()})
+        return payload_of([self])
 
     def _plain(self) -> dict[str, Any]:
+        later: dict[str, Any] = {}  # what came later is left out where it says nothing: old payloads stay as they are
+        if self.label != "fresh":
+            later |= {"label": self.label, "sources": list(self.sources), "estimate": list(self.estimate)}
+        if self.question:
+            later["question"] = self.question
+        if self.footprint is not None:
+            later["footprint"] = self.footprint.to_plain()
         return {
+            **later,
             "mechanism": self.mechanism,
             "form": self.form,
             "event": event_to_json(self.event),
@@ -68,14 +87,28 @@ class Measured:
             values=tuple(plain["values"]),
             alpha=plain["alpha"],
             strategy=tuple(_unpacked(text) for text in plain["strategy"]),
+            label=plain.get("label", "fresh"),
+            sources=tuple(plain.get("sources", ())),
+            estimate=tuple(plain.get("estimate", ())),
+            question=plain.get("question", ""),
+            footprint=Footprint.from_plain(plain["footprint"]) if "footprint" in plain else None,
         )
 
 
-def payload_of(parts: Sequence[Measured]) -> bytes:
-    """What the ledger keeps of the measurements that one permit paid for, one or several."""
-    if len(parts) == 1:
-        return parts[0].to_payload()
-    return _bytes({"format": 1, "parts": [part._plain() for part in parts]})
+def payload_of(parts: Sequence[Measured], *, request: str = "") -> bytes:
+    """What the ledger keeps of the measurements that one permit paid for, one or several, and of what was asked."""
+    asked = {"request": request} if request else {}
+    plain = parts[0]._plain() if len(parts) == 1 else {"parts": [part._plain() for part in parts]}
+    return _bytes({"format": 1, **asked, **plain})
+
+
+def request_in(payload: bytes) -> str:
+    """The question that ``payload`` answers, as text; empty where it was not kept, or by another task."""
+    try:
+        plain = json.loads(payload)
+        return str(plain.get("request", ""))
+    except (ValueError, AttributeError):
+        return ""
 
 
 def measurements(payload: bytes) -> tuple[Measured, ...]:

@@ -1,0 +1,140 @@
+"""The plan of a question in view of earlier answers: the same promise for less, or for nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+
+from siloquent.explore.measure.base import Integers, Outcome, Priced
+from siloquent.explore.measure.topup import add_noise
+from siloquent.explore.plan.compiled import Compiled
+from siloquent.explore.plan.past import declaration
+from siloquent.explore.plan.planner import Candidate, Plan
+from siloquent.explore.plan.recall import Known, Recall
+from siloquent.explore.plan.reuse import Blend, Bound, blend
+from siloquent.explore.plan.steps import Step
+from siloquent.explore.spec import canonical
+from siloquent.explore.spec.answer import Label
+from siloquent.ledger import Permit
+from siloquent.privacy import FREE, DiscreteLaplace, Event, accountant
+
+_STATES = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawn(Priced):
+    """A mechanism that draws from earlier answers: by a ``blend`` with what it measures, or ``repeated`` as it is."""
+
+    blend: Blend | None = None
+    repeated: Known | None = None
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """The seqs of the receipts that it draws from."""
+        if self.repeated is not None:
+            return (self.repeated.source,)
+        return () if self.blend is None else self.blend.sources
+
+    @property
+    def label(self) -> Label:
+        """How its promise holds."""
+        return "independent" if self.blend is None else self.blend.label
+
+
+def with_reuse(step: Step, recall: Recall) -> Step:
+    """``step`` with every part at the least price that earlier answers allow; parts they do not help stay as they are.
+
+    Only prices, matrices and the seqs of receipts are looked at, never what was released: the plan stays blind.
+    """
+    return replace(step, plans=tuple(cheaper(plan, recall) for plan in step.plans))
+
+
+def as_paid(step: Step, recall: Recall, permit: Permit) -> Step:
+    """The plan of ``step`` that ``permit`` was reserved for, in view of what was known then.
+
+    Other answers may have been settled between that plan and its reservation, so the latest few states before it are
+    tried. If none fits, the plan for the state at the reservation: the caller compares events.
+    """
+    seqs = sorted({one.source for one in recall.known if one.source < permit.seq}, reverse=True)
+    cuts = [permit.seq, *seqs[:_STATES], 0]
+    plans = (with_reuse(step, recall.before(cut)) for cut in cuts)
+    return next((one for one in plans if one.event == permit.event), with_reuse(step, recall.before(permit.seq)))
+
+
+def cheaper(plan: Plan, recall: Recall) -> Plan:
+    """``plan``, or one that keeps the same promise for less."""
+    wish = plan.query.reuse
+    if wish == "none" or not recall.known:
+        return plan
+    repeated = recall.repeats(question_of(plan)) if wish == "any" else None
+    if repeated is not None:
+        return _with(plan, _repeat(repeated))
+    bound = bound_of(plan, recall.noises) if _is_linear(plan) else None
+    if bound is None:
+        return plan
+    price = accountant(plan.schema.budget.accountant).price(plan.event).amount
+    found = blend(plan.compiled, plan.schema, recall.past, bound, below=price)
+    return plan if found is None else _with(plan, _blended(found))
+
+
+def question_of(plan: Plan) -> str:
+    """SHA-256 of what is asked, of which declared attributes and rows, and how exactly: equal ones share an answer."""
+    names = {name for part in plan.compiled.parts for name in part.block.attributes}
+    if plan.compiled.summed is not None:
+        names.add(plan.compiled.summed.attribute)
+    names |= {plan.query.aggregate.attribute} if hasattr(plan.query.aggregate, "attribute") else set()
+    bare = replace(plan.query, reuse="any", explain=False, optimistic=False)
+    declared = [declaration(name, plan.schema.domain) for name in sorted(names)]
+    parts = [canonical(bare), declared, plan.schema.version, str(plan.alpha), str(plan.beta)]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def bound_of(plan: Plan, noises: int) -> Bound | None:
+    """What errors of values may be so that the promise of ``plan`` holds; None if it is not about values.
+
+    A low value overtakes a high one by more than alpha only if one of them is more than alpha / 2 off.
+    """
+    query = plan.query
+    alpha = float(plan.alpha / plan.compiled.grid) / (2 if query.kind == "tcq" else 1)
+    both = query.promise.joint and query.kind == "icq"
+    beta = float(plan.beta / 2 if both else plan.beta)
+    return Bound(alpha, beta, query.kind != "icq", query.reuse == "simultaneous", noises)
+
+
+def _is_linear(plan: Plan) -> bool:
+    """Whether the question is about values of the workload, not about ranks, and few enough to be put together."""
+    from siloquent.explore.spec.aggregates import Quantile
+
+    return not isinstance(plan.query.aggregate, Quantile)
+
+
+def _repeat(known: Known) -> Drawn:
+    def run(_: Compiled, __: list[Integers]) -> Outcome:
+        raise AssertionError("nothing is measured for an answer that is free")
+
+    return Drawn(f"answer {known.source}", known.measured.form, FREE, run, reusable=False, repeated=known)
+
+
+def _blended(found: Blend) -> Drawn:
+    added, event = found.added, found.event
+
+    def run(_: Compiled, columns: list[Integers]) -> Outcome:
+        assert added is not None, "nothing is measured for an answer that is free"
+        return Outcome(add_noise(added, event, columns), event)
+
+    name = "earlier answers" if added is None else f"earlier answers + {added.name}"
+    strategy = () if added is None else added.matrices
+    return Drawn(name, "combined", event, run, added is not None, _calibration(event, found), strategy, blend=found)
+
+
+def _calibration(event: Event, found: Blend) -> str:
+    if found.label == "simultaneous":
+        return "chi-square"
+    return "union" if isinstance(event, DiscreteLaplace) else "sidak"
+
+
+def _with(plan: Plan, drawn: Drawn) -> Plan:
+    book = accountant(plan.schema.budget.accountant)
+    candidate = Candidate(drawn, book.cost(drawn.event), book.price(drawn.event).amount)
+    return replace(plan, chosen=drawn, candidates=(candidate, *plan.candidates))

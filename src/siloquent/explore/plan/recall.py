@@ -1,0 +1,106 @@
+"""What the ledger keeps that this question may draw from: read once, then only what was added since."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Lock
+
+from siloquent.errors import LedgerError
+from siloquent.explore.plan.kept import Kept
+from siloquent.explore.plan.past import Past, past_of
+from siloquent.explore.spec.measured import Measured, measurements
+from siloquent.ledger import Ledger
+
+MOST_PAST = 1_000
+"""How many of the newest measurements are drawn from: older ones hardly say anything that these do not."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """One earlier measurement: what was released, and as a linear one, if it is."""
+
+    source: int
+    account: str
+    measured: Measured
+    past: Past | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """What may be drawn from, oldest first, and how many Gaussian noises this table's answers ever drew."""
+
+    known: tuple[Known, ...]
+    noises: int
+
+    @property
+    def past(self) -> list[Past]:
+        """The linear measurements."""
+        return [one.past for one in self.known if one.past is not None]
+
+    def before(self, seq: int) -> Recall:
+        """What had its receipt before entry ``seq``."""
+        return Recall(tuple(one for one in self.known if one.source < seq), self.noises)
+
+    def of(self, account: str) -> Recall:
+        """Only what ``account`` itself asked. Noises count whoever asked: fewer would promise too much."""
+        return Recall(tuple(one for one in self.known if one.account == account), self.noises)
+
+    def passed_over(self, version: int) -> str:
+        """What to say where answers are not drawn from because the owner has raised the version; empty without any."""
+        old = [one.source for one in self.known if one.past is not None and one.past.version != version]
+        if not old or any(one.past is not None and one.past.version == version for one in self.known):
+            return ""
+        return f"the rows are declared as version {version}: earlier answers are about others, and are not drawn from"
+
+    def repeats(self, question: str) -> Known | None:
+        """The newest measurement of just that question."""
+        return next((one for one in reversed(self.known) if one.measured.question == question), None)
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What was read of one table's answers so far."""
+
+    seq: int = 0
+    noises: int = 0
+    known: deque[Known] = field(default_factory=lambda: deque(maxlen=MOST_PAST))
+    lock: Lock = field(default_factory=Lock)
+
+    def caught_up(self, ledger: Ledger, account: str) -> Recall:
+        with self.lock:
+            for stored in ledger.stored(account, after_seq=self.seq):
+                for one in _read(stored.payload):
+                    past = _linear(one, stored.receipt.seq, stored.account)
+                    self.noises += 0 if past is None else past.noises
+                    self.known.append(Known(stored.receipt.seq, stored.account, one, past))
+                self.seq = stored.receipt.seq
+            return Recall(tuple(self.known), self.noises)
+
+
+_memories: Kept[_Memory] = Kept(64, lambda _: 1)
+
+
+def recall(ledger: Ledger, account: str) -> Recall:
+    """Everything settled under ``account`` and its shares that a question could draw from.
+
+    Args:
+        account: The table's own account; a new epoch is another one.
+    """
+    return _memories.get((ledger.id, account), _Memory).caught_up(ledger, account)
+
+
+def _read(payload: bytes) -> Iterator[Measured]:
+    """The measurements in a payload; none in one of another task."""
+    with suppress(LedgerError):
+        yield from measurements(payload)
+
+
+def _linear(measured: Measured, source: int, account: str) -> Past | None:
+    if measured.footprint is None:
+        return None
+    return past_of(
+        measured.footprint, measured.event, measured.values, measured.strategy, source=source, account=account
+    )

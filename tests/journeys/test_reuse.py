@@ -1,0 +1,178 @@
+"""Earlier answers pay for later ones: free, topped up, by whom, and never across versions or epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import siloquent as sq
+from siloquent.door import Session
+from siloquent.explore import history
+
+SCHEMA = """
+format = 1
+attribute = [
+  {{ name = "age", type = "integer", lo = 0, hi = 99, outside = "clamp", null = "drop", bins = {{ width = 10 }} }},
+  {{ name = "ward", type = "category", values = ["A", "B", "C"], other = "cell", null = "cell" }},
+]
+[table]
+name = "visits"
+source = "parquet:visits.parquet"
+adjacency = "add-remove"
+version = {version}
+unit = {{ kind = "row" }}
+[budget]
+accountant = "zcdp"
+epsilon = "4"
+delta = "1e-6"
+epoch = {epoch}
+analysts = {{ ana = "0.5", bo = "0.5" }}
+{more}
+"""
+BY_AGE = "SELECT age, COUNT(*) FROM visits GROUP BY age ERROR 100"
+YOUNG = "SELECT COUNT(*) FROM visits WHERE age < 40 ERROR 250"
+OLD = "SELECT COUNT(*) FROM visits WHERE age >= 30 ERROR 90"
+Clinic = Callable[..., Session]
+
+
+@pytest.fixture
+def clinic(tmp_path: Path) -> Clinic:
+    """A session of the clinic as it is declared now."""
+    folder = tmp_path / "clinic"
+    sq.create_workspace(folder)
+    random = np.random.default_rng(3)
+    rows = pa.table({"age": random.integers(0, 100, 4_000), "ward": random.choice(["A", "B", "C"], 4_000)})
+    pq.write_table(rows, folder / "visits.parquet")
+
+    def opened(analyst: str | None = "ana", *, version: int = 1, epoch: int = 1, more: str = "") -> Session:
+        text = SCHEMA.format(version=version, epoch=epoch, more=more)
+        (folder / "schemas" / "visits.toml").write_text(text)
+        return sq.open(folder, analyst=analyst)
+
+    return opened
+
+
+def test_what_follows_from_earlier_answers_is_free_and_says_what_it_draws_from(clinic: Clinic) -> None:
+    session = clinic()
+    first = session.ask(BY_AGE)
+    assert (first.accuracy.label, first.accuracy.sources) == ("fresh", ())
+    explained = session.explain(YOUNG).to_json()
+    assert (explained["free"], explained["label"], explained["sources"]) == (True, "independent", [first.receipt.seq])
+    left = session.left("visits")
+    answer = session.ask(YOUNG)
+    assert session.left("visits") == left
+    assert answer.cost.amount == 0
+    assert (answer.accuracy.label, answer.accuracy.sources) == ("independent", (first.receipt.seq,))
+    together = sum(value for _, value, _, _ in first.rows[:4])
+    assert answer.rows[0][0] == pytest.approx(together, abs=0.01)
+    kinds = [entry.kind for entry in session.ledger.entries(after=first.receipt.seq)]
+    assert kinds == ["reserve", "settle"]
+    assert session.ledger.verify().ok
+
+
+def test_a_question_that_earlier_answers_half_answer_costs_less_than_it_would(clinic: Clinic) -> None:
+    session = clinic()
+    alone = session.ask(f"{OLD} REUSE NONE")
+    session.ask(BY_AGE)
+    explained = session.explain(OLD.replace("90", "60"))
+    fresh = session.explain(f"{OLD.replace('90', '60')} REUSE NONE")
+    assert 0 < explained.price < fresh.price
+    answer = session.ask(OLD.replace("90", "60"))
+    assert 0 <= answer.cost.amount - explained.price < Fraction(1, 10**12)
+    assert alone.receipt.seq in answer.accuracy.sources
+    again = session.ask(OLD.replace("90", "61"))
+    assert again.cost.amount == 0
+    assert answer.receipt.seq in again.accuracy.sources
+
+
+def test_a_replay_of_what_was_drawn_is_the_same_to_the_byte_whatever_came_later(clinic: Clinic) -> None:
+    session = clinic()
+    session.ask(BY_AGE)
+    drawn = session.ask(OLD, key="old")
+    free = session.ask(YOUNG, key="young")
+    session.ask(BY_AGE.replace("100", "50"))
+    later = clinic()
+    for key, question, before in (("old", OLD, drawn), ("young", YOUNG, free)):
+        after = later.ask(question, key=key)
+        assert after == before
+        assert after.replayed
+        assert {**after.to_json(), "replayed": False} == before.to_json()
+
+
+def test_the_same_question_again_is_the_same_answer_for_nothing(clinic: Clinic) -> None:
+    session = clinic()
+    for question in (
+        BY_AGE,
+        "SELECT age FROM visits GROUP BY age HAVING COUNT(*) > 300 ERROR 90",
+        "SELECT MEDIAN(age) FROM visits ERROR 300",
+        "SELECT ward, AVG(age) FROM visits GROUP BY ward ERROR 9 FOR AT LEAST 900 ROWS",
+    ):
+        first, second = session.ask(question), session.ask(question)
+        assert second.cost.amount == 0
+        assert second.rows == first.rows
+        assert second.accuracy.sources == (first.receipt.seq,)
+        assert session.ask(f"{question} REUSE NONE").cost.amount > 0
+
+
+def test_everybodys_answers_serve_all_unless_analysts_keep_to_their_own(clinic: Clinic) -> None:
+    first = clinic("ana").ask(BY_AGE)
+    bo = clinic("bo")
+    assert bo.ask(YOUNG).cost.amount == 0
+    assert next(one.request for one in history(bo, "visits")).startswith("SELECT age")
+    own = clinic("bo", more='sharing = "own"')
+    assert own.explain(YOUNG.replace("250", "240")).price > 0
+    assert [one.account for one in history(own, "visits")] == ["visits@1/bo"]
+    ana = clinic("ana", more='sharing = "own"')
+    mine = ana.ask(YOUNG.replace("250", "240"))
+    assert (mine.cost.amount, mine.accuracy.sources) == (0, (first.receipt.seq,))
+    owner = clinic(None, more='sharing = "own"')
+    assert {one.account for one in history(owner, "visits")} == {"visits@1/ana", "visits@1/bo"}
+
+
+def test_nothing_is_drawn_across_versions_and_the_price_says_why(clinic: Clinic) -> None:
+    clinic().ask(BY_AGE)
+    later = clinic(version=2)
+    explained = later.explain(YOUNG)
+    assert explained.price > 0
+    assert explained.to_json()["notes"] == [
+        "the rows are declared as version 2: earlier answers are about others, and are not drawn from"
+    ]
+    assert later.ask(YOUNG).accuracy.label == "fresh"
+    assert later.explain(YOUNG).to_json()["notes"] == []
+    assert clinic(version=1).explain(YOUNG.replace("250", "240")).price == 0
+
+
+def test_nothing_is_drawn_across_epochs(clinic: Clinic) -> None:
+    session = clinic()
+    session.ask(BY_AGE)
+    session.ledger.open_epoch("visits@1", "visits@2", statement="these are new people")
+    later = clinic(epoch=2)
+    answer = later.ask(YOUNG)
+    assert answer.cost.amount > 0
+    assert answer.accuracy.label == "fresh"
+    assert len(history(later, "visits")) == 1
+
+
+def test_a_simultaneous_answer_holds_whatever_is_asked_and_says_so(clinic: Clinic) -> None:
+    session = clinic()
+    first = session.ask(BY_AGE.replace("100", "40"))
+    answer = session.ask(f"{YOUNG} REUSE SIMULTANEOUS")
+    assert (answer.cost.amount, answer.accuracy.label) == (0, "simultaneous")
+    assert answer.accuracy.sources == (first.receipt.seq,)
+    close = session.ask(f"{OLD.replace('90', '70')} REUSE SIMULTANEOUS")
+    assert close.accuracy.label == "fresh"
+
+
+def test_history_shows_each_question_with_its_price(clinic: Clinic) -> None:
+    session = clinic()
+    paid, free = session.ask(BY_AGE), session.ask(YOUNG)
+    one, two = history(session, "visits")
+    assert (one.seq, one.paid, one.label) == (paid.receipt.seq, paid.cost.amount, "fresh")
+    assert (two.seq, two.paid, two.sources) == (free.receipt.seq, 0, (paid.receipt.seq,))
+    assert sq.explore.parse(two.request) == sq.explore.parse(YOUNG)
