@@ -59,7 +59,11 @@ def gaussian_factor(reconstruction: Reals, beta: float, *, two_sided: bool) -> F
     Source:
         "Rectangular Confidence Regions for the Means of Multivariate Normal Distributions" (JASA 1967).
     """
-    deviations = np.sqrt((reconstruction * reconstruction).sum(axis=1))
+    return normal_factor(np.sqrt((reconstruction * reconstruction).sum(axis=1)), beta, two_sided=two_sided)
+
+
+def normal_factor(deviations: Reals, beta: float, *, two_sided: bool) -> Factor:
+    """As ``gaussian_factor``, from the deviations of the answers' noise alone, shape (answers,)."""
     deviations = deviations[deviations > 0]
     method = "sidak" if two_sided else "union"
     if not len(deviations):

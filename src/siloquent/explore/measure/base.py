@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.explore.plan.compiled import Compiled, Part, Summed
+from siloquent.explore.plan.reconstruction import Matrix
 from siloquent.explore.spec.measured import Form
 from siloquent.explore.spec.query import Kind
+from siloquent.maths.strategies.sparse import Sparse
 from siloquent.privacy import Event
 
 Integers = NDArray[np.int64]
@@ -75,7 +77,7 @@ class Priced:
     run: Run
     reusable: bool
     calibration: str = "exact"
-    strategy: tuple[Integers, ...] = ()
+    strategy: tuple[Matrix, ...] = ()
     least: Event | None = None
 
 
@@ -95,13 +97,16 @@ def sum_units(summed: Summed, part: Part, index_sums: Integers, counts: Integers
     return np.asarray((exact + summed.quantum // 2) // summed.quantum, dtype=np.int64)
 
 
-def product(matrix: NDArray[np.signedinteger[Any]], x: Integers) -> Integers:
+def product(matrix: NDArray[np.signedinteger[Any]] | Sparse, x: Integers) -> Integers:
     """``matrix @ x`` without overflow, each entry cut to +-2^60.
 
     Cutting moves no two results further apart, so it costs no privacy; and no error can tell that a number was large.
     """
-    largest = int(np.abs(matrix).sum(axis=1, dtype=np.int64).max(initial=0)) * max(int(np.abs(x).max(initial=0)), 1)
-    exact = matrix @ x if largest < SAFE else matrix.astype(object) @ x.astype(object)
+    if isinstance(matrix, Sparse):
+        exact = matrix.apply(x)
+    else:
+        largest = int(np.abs(matrix).sum(axis=1, dtype=np.int64).max(initial=0)) * max(int(np.abs(x).max(initial=0)), 1)
+        exact = matrix @ x if largest < SAFE else matrix.astype(object) @ x.astype(object)
     return np.asarray(np.clip(exact, -LARGEST_VALUE, LARGEST_VALUE), dtype=np.int64)
 
 
@@ -110,5 +115,11 @@ def answers(compiled: Compiled, columns: list[Integers]) -> Integers:
     total = np.zeros(compiled.answers, dtype=np.int64)
     for part, x in zip(compiled.parts, columns, strict=True):
         # Each answer belongs to one part, so adding up overflows nothing.
-        total += np.clip(x, -LARGEST_VALUE, LARGEST_VALUE) if part.weights is None else product(part.weights, x)
+        if part.weights is not None:
+            total += product(part.weights, x)
+        elif part.running:
+            kind = np.int64 if float(np.abs(x.astype(np.float64)).sum()) < SAFE else object
+            total += np.clip(np.cumsum(x.astype(kind)), -LARGEST_VALUE, LARGEST_VALUE).astype(np.int64)
+        else:
+            total += np.clip(x, -LARGEST_VALUE, LARGEST_VALUE)
     return total

@@ -25,7 +25,8 @@ def price_crossing(compiled: Compiled, wanted: Wanted) -> Priced | None:
     """
     if wanted.kind != "icq" or not compiled.nested or compiled.summed or compiled.sensitivity.linf == 0:
         return None
-    order = chain(compiled.parts[0].matrix)
+    part = compiled.parts[0]
+    order = np.arange(compiled.answers) if part.running else chain(part.matrix)
     assert order is not None
     scale = promises.largest_scale(promises.PermuteAndFlip(compiled.answers + 1), wanted.m, wanted.together)
     rate = 1 / scale

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from siloquent.explore.measure.base import Integers
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.explore.plan.kept import Kept
-from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP, reconstructions
+from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP, Matrix, reconstructions
 from siloquent.maths.calibration import Factor, gaussian_factor
 from siloquent.maths.sensitivity import Sensitivity, sensitivities
 from siloquent.maths.strategies import Calibrated, gaussian_strategy, laplace_strategy
@@ -32,7 +32,7 @@ class Offer:
     """
 
     name: str
-    matrices: tuple[Integers, ...]
+    matrices: tuple[Matrix, ...]
     factor: Factor
     margin: float
     sensitivity: Sensitivity
@@ -42,7 +42,7 @@ _found: Kept[Calibrated] = Kept(2**28, lambda one: 3 * _bytes(one.strategy.block
 _offers: Kept[Offer | None] = Kept(2**28, lambda one: 0 if one is None else _bytes(one.matrices))
 
 
-def _bytes(matrices: tuple[Integers, ...]) -> int:
+def _bytes(matrices: tuple[Matrix, ...]) -> int:
     return 1_000 + sum(matrix.nbytes for matrix in matrices)
 
 
@@ -116,10 +116,10 @@ def _offer(compiled: Compiled, name: str, blocks: tuple[Integers, ...], factor: 
     if back is None:
         return None
     margin = float(np.abs(back).sum(axis=1).max()) + 1 / (2 * PARTS_OF_A_STEP)
-    return Offer(name, matrices, factor, margin, _sensitivity(compiled, matrices))
+    return Offer(name, matrices, factor, margin, sensitivity_of(compiled, matrices))
 
 
-def _sensitivity(compiled: Compiled, matrices: tuple[Integers, ...]) -> Sensitivity:
+def sensitivity_of(compiled: Compiled, matrices: tuple[Integers, ...]) -> Sensitivity:
     """Exact for counts. For sums a row adds its value times a column; replacing one moves by twice that at most."""
     if compiled.summed is None:
         return sensitivities(matrices, replace_one=compiled.replace_one, rows=compiled.rows)

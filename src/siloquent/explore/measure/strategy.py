@@ -8,8 +8,10 @@ from fractions import Fraction
 import numpy as np
 
 from siloquent.explore.measure.base import LARGEST_DEVIATION, Integers, Outcome, Priced, Wanted, product
+from siloquent.explore.measure.large import large_offer
 from siloquent.explore.measure.offers import Offer, gaussian_offer, laplace_offer
 from siloquent.explore.plan.compiled import Compiled
+from siloquent.maths.promises import LARGEST_SCALE
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace
 
 LEAST_DEVIATION = 3  # below, whole Gaussian noise is not within 1 of the normal law it is calibrated by
@@ -28,8 +30,11 @@ def price_strategy(compiled: Compiled, wanted: Wanted) -> Priced | None:
     """
     if wanted.kind == "tcq":
         return None
-    offer = laplace_offer(compiled, wanted.beta, two_sided=wanted.two_sided)
-    scale = Fraction(math.floor(_room(offer, wanted) * 1_024), 1_024)
+    offer = _cheaper(
+        laplace_offer(compiled, wanted.beta, two_sided=wanted.two_sided),
+        large_offer(compiled, wanted.beta, norm="l1", two_sided=wanted.two_sided, bits=MOST_BITS),
+    )
+    scale = min(LARGEST_SCALE, Fraction(math.floor(_room(offer, wanted) * 1_024), 1_024))
     if offer is None or scale <= 0:
         return None
     event = DiscreteLaplace(scale=scale, l1=offer.sensitivity.l1)
@@ -52,7 +57,11 @@ def price_factorisation(compiled: Compiled, wanted: Wanted) -> Priced | None:
     """
     if wanted.kind == "tcq":
         return None
-    offer = gaussian_offer(compiled, wanted.together, two_sided=wanted.two_sided, bits=_bits(wanted))
+    beta, bits = wanted.together, _bits(wanted)
+    offer = _cheaper(
+        gaussian_offer(compiled, beta, two_sided=wanted.two_sided, bits=bits),
+        large_offer(compiled, beta, norm="l2", two_sided=wanted.two_sided, bits=bits),
+    )
     deviation = min(_room(offer, wanted), float(LARGEST_DEVIATION))
     if offer is None or deviation < LEAST_DEVIATION:
         return None
@@ -65,6 +74,13 @@ def price_factorisation(compiled: Compiled, wanted: Wanted) -> Priced | None:
         return Outcome(add_gaussian(_measured(offer, columns), variance=variance), event)
 
     return Priced(f"gaussian {offer.name}", "strategy", event, run, True, offer.factor.method, offer.matrices)
+
+
+def _cheaper(one: Offer | None, other: Offer | None) -> Offer | None:
+    """The one with less noise at the same price; their norms are nearly equal, so that is their factor times norm."""
+    if one is None or other is None:
+        return one or other
+    return min(one, other, key=lambda offer: offer.factor.value * math.sqrt(offer.sensitivity.l2_squared))
 
 
 def _room(offer: Offer | None, wanted: Wanted) -> float:

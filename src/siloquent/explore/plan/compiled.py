@@ -21,17 +21,20 @@ class Part:
     """One block of a workload.
 
     ``column`` maps the block's cells to columns, -1 for cells that no predicate counts. ``weights``: which columns each
-    answer adds up, 0 or 1, shape (answers, columns); None where every column is an answer by itself, as in GROUP BY.
+    answer adds up, 0 or 1, shape (answers, columns); None where every column is an answer by itself, as in GROUP BY,
+    or, if ``running``, where every answer adds up all columns up to its own: too many for a matrix.
     """
 
     block: Block
     column: Integers
     columns: int
     weights: NDArray[np.int8] | None = None
+    running: bool = False
 
     @property
     def matrix(self) -> Integers:
         """W_B, shape (answers, columns)."""
+        assert not self.running  # tens of thousands of columns
         if self.weights is None:
             return np.eye(self.columns, dtype=np.int64)
         return self.weights.astype(np.int64)
@@ -40,6 +43,19 @@ class Part:
     def bytes(self) -> int:
         """Roughly what it takes to keep it."""
         return self.column.nbytes + (0 if self.weights is None else self.weights.nbytes)
+
+    def rows(self, low: int, high: int) -> NDArray[np.float64]:
+        """Some rows of W_B, shape (high - low, columns)."""
+        if self.weights is not None:
+            return self.weights[low:high].astype(np.float64)
+        own, columns = np.arange(low, high)[:, None], np.arange(self.columns)
+        return np.asarray(columns <= own if self.running else columns == own, dtype=np.float64)
+
+    def add_up(self, columns: NDArray[Any]) -> NDArray[Any]:
+        """W_B ``columns``."""
+        if self.weights is not None:
+            return np.asarray(self.weights @ columns)
+        return np.cumsum(columns) if self.running else columns
 
     def fold(self, cells: NDArray[Any]) -> NDArray[Any]:
         """Cell numbers added up into columns, shape (columns,)."""
@@ -129,7 +145,8 @@ class Compiled:
     def _digest(self) -> str:
         digest = hashlib.sha256()
         for part in self.parts:
-            digest.update(repr((self.answers, part.columns, part.weights is None)).encode())
+            running = (True,) if part.running else ()  # a shape without them keeps its digest, and so its strategy
+            digest.update(repr((self.answers, part.columns, part.weights is None, *running)).encode())
             if part.weights is not None:
                 digest.update(np.packbits(part.weights.astype(bool)).tobytes())
         return digest.hexdigest()

@@ -116,13 +116,14 @@ def _finished(
     else:
         single = sensitivities([_columns_of(part) for part in parts], replace_one=False, rows=1)
         found = _sum_sensitivity(single, summed, answers, rows=rows, replace_one=replace_one)
-    identity = len(parts) == 1 and parts[0].weights is None
+    running = len(parts) == 1 and parts[0].running
+    identity = len(parts) == 1 and parts[0].weights is None and not running
     weights: NDArray[Any] | None = parts[0].weights if len(parts) == 1 else None
     return Compiled(
         parts=tuple(parts),
         keys=names,
         labels=labels,
-        nested=is_nested(weights) if weights is not None else identity and answers == 1,
+        nested=is_nested(weights) if weights is not None else running or (identity and answers == 1),
         disjoint=is_disjoint(weights) if weights is not None else identity,
         sensitivity=found,
         monotone=not replace_one and (summed is None or summed.lowest >= 0 or summed.highest <= 0),
@@ -136,6 +137,8 @@ def _finished(
 def _columns_of(part: Part) -> NDArray[np.int64]:
     """A matrix whose columns differ as those of the part's own that some cell belongs to."""
     occurring = np.flatnonzero(np.bincount(part.column[part.column >= 0], minlength=part.columns))
+    if part.running:  # the first column has the most ones, and no two differ by more than it has
+        return np.array(np.arange(part.columns)[:, None] >= occurring[:1], dtype=np.int64)
     if part.weights is None:  # two answers of one column each stand for any number of them
         return np.eye(min(len(occurring), 2), dtype=np.int64)
     return part.matrix[:, occurring]
@@ -144,7 +147,10 @@ def _columns_of(part: Part) -> NDArray[np.int64]:
 def _most_columns(parts: Sequence[Part]) -> int:
     """The most columns that an answer adds up."""
     return max(
-        1 if part.weights is None else int(part.weights.sum(axis=1, dtype=np.int64).max(initial=0)) for part in parts
+        (part.columns if part.running else 1)
+        if part.weights is None
+        else int(part.weights.sum(axis=1, dtype=np.int64).max(initial=0))
+        for part in parts
     )
 
 
@@ -285,10 +291,9 @@ def _keyed(keys: list[Key], where: Predicate | None, domain: Domain, *, prefix: 
         answer = np.where(space.truth(where) == TRUE, answer, -1)
     column = np.broadcast_to(answer, space.block.shape).reshape(-1)
     count = math.prod(len(key.labels) for key in keys)
-    if prefix and count * count > MOST_WEIGHTS:
-        raise RequestError(f"PREFIX makes {count:,} ranges; the most is {math.isqrt(MOST_WEIGHTS):,}.")
-    weights = np.tril(np.ones((count, count), dtype=np.int8)) if prefix else None
-    return Part(space.block, np.ascontiguousarray(column), count, weights)
+    running = prefix and count * count > MOST_WEIGHTS
+    weights = np.tril(np.ones((count, count), dtype=np.int8)) if prefix and not running else None
+    return Part(space.block, np.ascontiguousarray(column), count, weights, running)
 
 
 # Written-out predicates

@@ -7,6 +7,10 @@ from numpy.typing import NDArray
 
 from siloquent.explore.plan.compiled import Compiled, Integers
 from siloquent.maths.strategies.base import reconstruct
+from siloquent.maths.strategies.sparse import Sparse
+
+Matrix = Integers | Sparse
+"""A whole strategy of one part, shape (measurements, columns)."""
 
 PARTS_OF_A_STEP = 1_024
 """Reconstructed answers are rounded to this part of a step: the digits of a float beyond it would mean nothing."""
@@ -21,3 +25,22 @@ def reconstructions(compiled: Compiled, matrices: tuple[Integers, ...]) -> tuple
             return None
         backs.append(back)
     return tuple(backs)
+
+
+def reconstructed(
+    compiled: Compiled, matrices: tuple[Matrix, ...], values: NDArray[np.int64]
+) -> NDArray[np.float64] | None:
+    """The answers from noisy ``values`` of all matrices, shape (answers,); None if the values do not determine them."""
+    if len(values) != sum(len(matrix) for matrix in matrices):
+        return None
+    dense = tuple(matrix for matrix in matrices if not isinstance(matrix, Sparse))
+    if len(dense) == len(matrices):
+        backs = reconstructions(compiled, dense)
+        return None if backs is None else np.asarray(np.hstack(backs) @ values.astype(np.float64))
+    total, done = np.zeros(compiled.answers), 0
+    for part, matrix in zip(compiled.parts, matrices, strict=True):
+        noisy = values[done : done + len(matrix)]
+        done += len(matrix)
+        if isinstance(matrix, Sparse):
+            total += part.add_up(matrix.least_squares(noisy))
+    return total

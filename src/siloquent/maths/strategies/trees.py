@@ -14,6 +14,7 @@ BRANCHINGS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
 _TUNED = 3  # how many of the best equal-weight trees get tuned weights
 _ROWS = 96  # predicates that the tuning looks at
 _Q = 4
+_LOOKS = 200_000  # cells times predicates in one look of a short search
 
 
 def levels(cells: int, branching: int) -> tuple[Starts, ...]:
@@ -72,6 +73,32 @@ def best_trees(workload: NDArray[np.int64], *, norm: Norm) -> list[Strategy]:
             weights = np.exp(best.x - best.x.max())
             found.append(tree(cells, branching, weights, norm=norm, name=f"weighted H{branching} tree"))
     return found
+
+
+def best_weights(cells: int, rows: Reals, *, norm: Norm) -> tuple[int, Reals]:
+    """The best branching for ``rows``, shape (rows, cells), and its level weights at unit column norm.
+
+    One level alone is the cells themselves. Less is searched where cells are many: each look takes longer.
+    """
+    from scipy.optimize import minimize
+
+    most = int(np.clip(_LOOKS // cells, 4, _ROWS))
+    target = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.int64))].T
+    shapes = {b: levels(cells, b) for b in sorted({*(b for b in BRANCHINGS if b < cells), cells})}
+
+    def cost(branching: int, logs: Reals) -> float:
+        return math.log(_cost(shapes[branching], np.exp(logs - logs.max()), target, norm))
+
+    best = min(shapes, key=lambda b: cost(b, np.zeros(len(shapes[b]))))
+    count = len(shapes[best])
+    logs = np.zeros(count)
+    if count > 1:
+        simplex = np.vstack([logs, 0.5 * np.eye(count)])
+        options = {"maxfev": 30 * count, "xatol": 1e-2, "fatol": 1e-6, "initial_simplex": simplex}
+        logs = minimize(lambda logs: cost(best, logs), logs, method="Nelder-Mead", options=options).x
+    weights = np.exp(logs - logs.max())
+    scaled: Reals = weights / (weights.sum() if norm == "l1" else np.sqrt((weights * weights).sum()))
+    return best, scaled
 
 
 def _cost(shape: tuple[Starts, ...], weights: Reals, target: Reals, norm: Norm) -> float:

@@ -1,0 +1,143 @@
+"""Strategies over more cells than dense matrices could hold: trees along the axes of each part's grid of cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.explore.measure.offers import MOST_COLUMNS, Offer
+from siloquent.explore.plan.compiled import Compiled, Integers, Part
+from siloquent.explore.plan.kept import Kept
+from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP
+from siloquent.maths.calibration import Factor, normal_factor
+from siloquent.maths.sensitivity import Sensitivity
+from siloquent.maths.strategies.base import Norm
+from siloquent.maths.strategies.layered import Layered, Shapes, chunk_rows, laplace_level, layered
+from siloquent.maths.strategies.sparse import Sparse
+
+MOST_CELLS, MOST_ENTRIES = 2**18, 5 * 10**8
+_SEEN = 48
+
+_offers: Kept[Offer | None] = Kept(
+    2**28, lambda one: 0 if one is None else sum(matrix.nbytes for matrix in one.matrices) + 1_000
+)
+
+
+def large_offer(compiled: Compiled, beta: float, *, norm: Norm, two_sided: bool, bits: int) -> Offer | None:
+    """Layered trees for discrete Laplace (``l1``) or Gaussian (``l2``) noise; None where even these are too many.
+
+    One axis of few cells has better strategies than trees, so it gets None as well.
+    """
+    if compiled.disjoint:
+        return None
+    settings = (compiled.replace_one, compiled.rows, compiled.largest, compiled.summed is None)
+    grids = tuple(grid_of(part)[0] for part in compiled.parts if part.columns)
+    cells = sum(math.prod(shape) for shape in grids)
+    is_small = cells <= MOST_COLUMNS and all(sum(axis > 1 for axis in shape) < 2 for shape in grids)
+    if is_small or cells > MOST_CELLS or compiled.answers * cells > MOST_ENTRIES:
+        return None
+    key = (compiled.shape, grids, beta, norm, two_sided, bits, settings)
+    return _offers.get(key, lambda: _found(compiled, beta, norm, two_sided, bits))
+
+
+@lru_cache(maxsize=64)
+def grid_of(part: Part) -> tuple[tuple[int, ...], Integers]:
+    """The smallest grid over the part's attributes in which each column has a cell of its own, and these cells.
+
+    Classes of an attribute that all predicates treat alike wherever the others fall are one step of its axis.
+    """
+    cells = part.column.reshape(part.block.shape or (1,))
+    steps, shape = [], []
+    for axis in range(cells.ndim):
+        slices = np.moveaxis(cells, axis, 0).reshape(cells.shape[axis], -1)
+        _, first, group = np.unique(slices, axis=0, return_index=True, return_inverse=True)
+        counted = (slices[first] >= 0).any(axis=1)
+        order = np.argsort(np.where(counted, first, len(slices)), kind="stable")
+        rank = np.empty(len(first), dtype=np.int64)
+        rank[order] = np.arange(len(first))
+        steps.append(rank[group.reshape(-1)])
+        shape.append(int(counted.sum()))
+    _, first_cell = np.unique(part.column[part.column >= 0], return_index=True)
+    flat = np.flatnonzero(part.column >= 0)[first_cell]
+    places = np.unravel_index(flat, cells.shape)
+    return tuple(shape), np.ravel_multi_index([step[at] for step, at in zip(steps, places, strict=True)], shape)
+
+
+def _found(compiled: Compiled, beta: float, norm: Norm, two_sided: bool, bits: int) -> Offer | None:
+    """All blocks fail equally often: their weights follow the prices that they would have alone."""
+    parts = [_Gridded(compiled, part) for part in compiled.parts if part.columns]
+    one_of = beta / len(parts)
+    weights = [1.0]
+    if len(parts) > 1:
+        prices = np.array([_level(p.shapes(p.strategy(norm, 1.0, bits)), one_of, norm, two_sided) for p in parts])
+        weights = (prices / (prices.sum() if norm == "l1" else np.sqrt((prices * prices).sum()))).tolist()
+    chosen = [part.strategy(norm, weight, bits) for part, weight in zip(parts, weights, strict=True)]
+    found = [part.shapes(strategy) for part, strategy in zip(parts, chosen, strict=True)]
+    every = Shapes(*(np.concatenate([getattr(one, name) for one in found]) for name in Shapes.__slots__))
+    matrices = [strategy.matrix(part.place) for part, strategy in zip(parts, chosen, strict=True)]
+    left = iter(matrices)
+    empty = np.zeros((0, 0), dtype=np.int64)
+    return Offer(
+        name=" | ".join(dict.fromkeys(strategy.name for strategy in chosen)),
+        matrices=tuple(next(left) if part.columns else empty for part in compiled.parts),
+        factor=Factor(_level(every, beta, norm, two_sided), "chernoff" if norm == "l1" else _method(two_sided)),
+        margin=float(every.total.max()) + 1 / (2 * PARTS_OF_A_STEP),
+        sensitivity=_sensitivity(compiled, matrices),
+    )
+
+
+def _method(two_sided: bool) -> str:
+    return "sidak" if two_sided else "union"
+
+
+def _level(shapes: Shapes, beta: float, norm: Norm, two_sided: bool) -> float:
+    if norm == "l1":
+        return laplace_level(shapes, beta, two_sided=two_sided)
+    return normal_factor(np.sqrt(shapes.squares), beta, two_sided=two_sided).value
+
+
+def _sensitivity(compiled: Compiled, matrices: list[Sparse]) -> Sensitivity:
+    """Exact where a row is added or removed. No entry is negative, so replacing moves by two columns at most."""
+    lengths = [matrix.lengths() for matrix in matrices]
+    each, ways = compiled.rows * compiled.largest, 2 if compiled.replace_one else 1
+    signed = compiled.summed is not None  # then the two columns may have opposite signs
+    return Sensitivity(
+        l1=each * ways * sum(one for one, _, _ in lengths),
+        l2_squared=each**2 * (ways**2 if signed else ways) * sum(two for _, two, _ in lengths),
+        linf=each * (ways if signed else 1) * max(most for _, _, most in lengths),
+    )
+
+
+class _Gridded:
+    """A part of a workload, its columns laid into their grid."""
+
+    def __init__(self, compiled: Compiled, part: Part) -> None:
+        self.part = part
+        self.shape, self.place = grid_of(part)
+        sums = np.ones(compiled.answers, dtype=bool) if part.weights is None else part.weights.any(axis=1)
+        self.answers = np.flatnonzero(sums)
+
+    def strategy(self, norm: Norm, weight: float, bits: int) -> Layered:
+        picked = np.unique(np.linspace(0, len(self.answers) - 1, _SEEN).astype(np.int64))
+        seen = np.concatenate([self._laid(i, i + 1) for i in self.answers[picked].tolist()])
+        return layered(self.shape, seen, norm=norm, weight=weight, bits=bits)
+
+    def shapes(self, strategy: Layered) -> Shapes:
+        """Of the part's own answers: the others have no noise from it."""
+        return strategy.shapes(self._chunks)
+
+    def _chunks(self) -> Iterator[NDArray[np.float64]]:
+        size = chunk_rows(math.prod(self.shape))
+        for low in range(0, len(self.answers), size):
+            own = self.answers[low : low + size]
+            rows = self._laid(int(own[0]), int(own[-1]) + 1)
+            yield rows[own - own[0]]
+
+    def _laid(self, low: int, high: int) -> NDArray[np.float64]:
+        rows = np.zeros((high - low, math.prod(self.shape)))
+        rows[:, self.place] = self.part.rows(low, high)
+        return rows
