@@ -1,4 +1,4 @@
-"""Layered strategies keep their promise, drawn and read as the product does; with more noise they are caught."""
+"""Layered strategies keep their promise and their price; more noise, and a price for less than a column, are caught."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import binom
 
+from audit.harness import Release, assert_caught, assert_private
+from siloquent.explore.measure.base import product
 from siloquent.explore.measure.large import large_offer
 from siloquent.explore.plan.predicates import compile_workload
 from siloquent.explore.plan.reconstruction import reconstructed
@@ -49,3 +52,38 @@ def test_the_promise_is_kept(norm: Norm) -> None:
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_half_as_much_noise_again_is_caught(norm: Norm) -> None:
     assert misses(norm, more=1.5) > binom.isf(FALSE_ALARM, RUNS, BETA)
+
+
+# Privacy: one row more, in the cell whose column is the largest.
+
+NINE = ", ".join(f"age < {i} AND cost < {100 * j}" for i in range(1, 4) for j in range(1, 4))
+
+
+Neighbours = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def released(share: int = 1) -> tuple[Release, Neighbours]:
+    """A release at epsilon 1 and its neighbours; ``share``: the noise hides this part of the largest column alone."""
+    workload = compile_workload(parse(f"BIN visits ON COUNT(*) WHERE W = {{{NINE}}} ERROR 300"), table())
+    offer = large_offer(workload, BETA, norm="l1", two_sided=True, bits=8)
+    assert offer is not None
+    (matrix,) = offer.matrices
+    scale = Fraction(offer.sensitivity.l1, share)
+    sizes = [int(product(matrix, one).sum()) for one in np.eye(workload.parts[0].columns, dtype=np.int64)]
+    base = np.full(workload.parts[0].columns, 3)
+    more = base + (np.arange(len(base)) == int(np.argmax(sizes)))
+
+    def release(x: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+        return add_laplace(np.tile(product(matrix, x), (n, 1)), scale=scale)
+
+    return release, (base, more)
+
+
+def test_the_claim_is_kept() -> None:
+    release, pair = released()
+    assert_private(release, pair, n=100_000, epsilon=1.0)
+
+
+def test_noise_for_a_third_of_a_column_is_caught() -> None:
+    release, pair = released(share=3)
+    assert_caught(release, pair, n=100_000, epsilon=1.0)
