@@ -35,7 +35,7 @@ class Session:
         self.workspace, self.ledger, self.analyst = workspace, ledger, analyst
         self._schemas: dict[str, tuple[bytes, TableSchema]] = {}
         self._frames: dict[str, tuple[TableSchema, object]] = {}
-        self._tables: dict[str, tuple[str, PrivateTable]] = {}
+        self._tables: dict[str, tuple[TableSchema, PrivateTable]] = {}
 
     def __repr__(self) -> str:
         return f"Session({str(self.workspace.folder)!r}, analyst={self.analyst!r})"
@@ -94,13 +94,13 @@ class Session:
         """
         schema = self.schema(name)
         known = self._tables.get(name)
-        if known is None or known[0] != schema.digest or not known[1].is_current:
+        if known is None or known[0] is not schema or not known[1].is_current:
             from siloquent.data import open_table
 
             frame = self._frames.get(name, (schema, None))[1]
             opened = open_table(schema, self.workspace, self.ledger, salt=self._salt(schema), frame=frame)
             self._forget(name)
-            self._tables[name] = (schema.digest, opened)
+            self._tables[name] = (schema, opened)
         return self._tables[name][1]
 
     def account(self, name: str) -> Account:

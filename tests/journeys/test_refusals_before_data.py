@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,7 +94,7 @@ def test_a_refusal_by_the_ledger_is_written_and_costs_nothing(tmp_path: Path) ->
         fix = ""
         while not fix:
             try:
-                session.ask(QUESTION)
+                session.ask(f"{QUESTION} REUSE NONE")
             except BudgetExceeded as refused:
                 fix = refused.fix
         assert fix.startswith("ask with ERROR")
@@ -104,7 +105,8 @@ def test_a_refusal_by_the_ledger_is_written_and_costs_nothing(tmp_path: Path) ->
 
 def test_a_source_that_changes_under_an_open_session_is_read_anew_and_costs_no_failed_charge(tmp_path: Path) -> None:
     folder = workspace(tmp_path / "w", "ward\n" + "A\n" * 400)
-    question = QUESTION.replace("ERROR 50", "ERROR 90 CONFIDENCE 0.999999999")
+    # An owner who changes rows raises the version, or answers may be drawn from earlier ones.
+    question = QUESTION.replace("ERROR 50", "ERROR 90 CONFIDENCE 0.999999999 REUSE NONE")
     with sq.open(folder) as session:
         before = session.ask(question)
         (folder / "visits.csv").write_text("ward\n" + "B\n" * 500)
@@ -123,3 +125,69 @@ def test_a_replay_promises_what_was_promised_then(tmp_path: Path) -> None:
         later = replace(chosen, alpha=chosen.alpha / 2)  # a planner of another day
         course = Course(parse(QUESTION), schema, Step((later,)), limit_of_budget(schema.budget))
         assert assemble(Progress(course).with_step(course.first, stored, replayed=True)) == first
+
+
+def test_a_declaration_that_changes_before_the_charge_costs_nothing(tmp_path: Path) -> None:
+    folder = workspace(tmp_path / "w", "ward\nA\nB\n")
+    with sq.open(folder) as session:
+        planned = session.schema("visits")
+        held = session.ledger.held
+
+        def meanwhile(*given: Any, **named: Any) -> Any:
+            text = (folder / "schemas" / "visits.toml").read_text()
+            (folder / "schemas" / "visits.toml").write_text(text.replace('["A", "B"]', '["A", "B", "C"]'))
+            return held(*given, **named)
+
+        session.ledger.held = meanwhile  # type: ignore[method-assign]
+        with pytest.raises(SchemaError, match="has changed since") as refused:
+            session.ask(QUESTION, key="k")
+        assert refused.value.spent == "nothing"
+        assert session.schema("visits") != planned
+        assert session.left("visits").amount == 10**9
+
+
+def test_a_declaration_that_changes_after_the_charge_gets_no_answer_whose_noise_is_too_small(tmp_path: Path) -> None:
+    folder = workspace(tmp_path / "w", "ward\nA\nB\n")
+    with sq.open(folder) as session:
+        reserve = session.ledger.reserve
+
+        def meanwhile(*given: Any, **named: Any) -> Any:
+            permit = reserve(*given, **named)
+            text = (folder / "schemas" / "visits.toml").read_text()
+            (folder / "schemas" / "visits.toml").write_text(text.replace('["A", "B"]', '["A", "B", "C"]'))
+            return permit
+
+        session.ledger.reserve = meanwhile  # type: ignore[method-assign]
+        with pytest.raises(SchemaError, match="has changed since") as refused:
+            session.ask(QUESTION)
+        assert refused.value.spent == "what was reserved"
+
+
+def test_a_schema_with_a_replaced_field_is_priced_as_what_it_is(tmp_path: Path) -> None:
+    folder = workspace(tmp_path / "w", "ward\nA\nB\n")
+    with sq.open(folder) as session:
+        adding = session.schema("visits")
+        replacing = replace(adding, adjacency="replace-one")
+        prices = [
+            plan(parse(QUESTION), schema, left=limit_of_budget(schema.budget)).event for schema in (adding, replacing)
+        ]
+    assert [price.l1 for price in prices] == [1, 2]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("accountant", ["pure", "zcdp"])
+@pytest.mark.parametrize(
+    "question",
+    [
+        "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 1e25",
+        "BIN visits ON COUNT(*) WHERE W = {ward = 'A', ward = 'A' OR ward = 'B'} ERROR 1e15",
+        "SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 5 ERROR 1e25",
+        "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1 ERROR 1e25",
+    ],
+)
+def test_an_error_bound_wider_than_any_noise_is_answered(tmp_path: Path, question: str, accountant: str) -> None:
+    folder = workspace(tmp_path / "w", "ward\nA\nB\n")
+    file = folder / "schemas" / "visits.toml"
+    if accountant == "zcdp":
+        file.write_text(file.read_text().replace('"pure"', '"zcdp"') + 'delta = "1e-6"\n')
+    with sq.open(folder) as session:
+        assert session.ask(question).columns[0] in ("ward", "predicate")

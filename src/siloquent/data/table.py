@@ -19,6 +19,7 @@ from siloquent.data.layout import lay_out
 from siloquent.data.places import Column, name
 from siloquent.data.scans import COUNT, KEPT, Scan, count_kernel, group_query, spread, whole_sums
 from siloquent.errors import DataError, NotAllowed, RequestError, SiloquentError
+from siloquent.privacy import FREE
 from siloquent.schema import Block, TableSchema
 
 if TYPE_CHECKING:
@@ -175,6 +176,8 @@ class PrivateTable:
         self._engine.close()
 
     def _require(self, permit: Permit) -> None:
+        if permit.event == FREE:
+            raise NotAllowed("This permit paid for nothing, so it opens nothing.", fix="reserve what is to be released")
         self._permits.require_open(permit, account=self._schema.account)
 
     def _column(self, attribute: str) -> Column:

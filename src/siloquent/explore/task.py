@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from siloquent.errors import AccuracyUnreachable, BudgetExceeded, KeyReused, RequestError
 from siloquent.explore.estimate import Progress, assemble, completed, nothing_new, reads_rows
-from siloquent.explore.measure import measure
+from siloquent.explore.measure import changed_meanwhile, measure
 from siloquent.explore.plan.cheaper import as_paid, with_reuse
 from siloquent.explore.plan.explain import Explanation, explain_plan
 from siloquent.explore.plan.planner import least_error
@@ -167,8 +167,10 @@ def _settled(session: Session, step: Step, asked: _Asked, earlier: Recall) -> tu
     permit = asked.held(session)
     if permit is None:
         step = with_reuse(step, earlier)
-        if any(reads_rows(plan) for plan in step.plans):
-            session.table(step.plans[0].query.table)  # what is wrong with a source is found before it costs anything
+        for plan in step.plans:
+            if reads_rows(plan) and session.table(plan.query.table).schema is not plan.schema:
+                # What is wrong with a source, or was declared anew meanwhile, is found before it costs anything.
+                raise changed_meanwhile(plan.schema.name)
         permit = session.ledger.reserve(asked.account.name, step.event, key=asked.own_key, digest=asked.digest)
     elif isinstance(permit, Permit):
         step = as_paid(step, earlier, permit)

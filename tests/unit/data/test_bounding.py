@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from siloquent.data import Limits, open_source
-from siloquent.errors import DataError
+from siloquent.errors import DataError, SchemaError
 from siloquent.schema import Block
 from unit.data.clinic import clinic_schema, full_block, on_engine, opened, visits
 
@@ -74,7 +74,22 @@ def test_rows_without_a_user_never_count(patients: pa.Array) -> None:
     assert table.counts([Block((), ())], permit)[0].tolist() == [2]
 
 
-def test_a_unit_may_be_any_attribute() -> None:
+@pytest.mark.parametrize("column", ["age", "weight", "smoker", "day"])
+def test_a_user_is_never_a_value_that_is_rounded_as_it_is_read(column: str) -> None:
+    with pytest.raises(SchemaError, match="two users could become one"):
+        clinic_schema(unit=USERS.format(column, 2))
+
+
+def test_the_unit_is_found_whatever_its_case() -> None:
+    rows = visits(100)
+    assert clinic_schema(unit=USERS.format("Patient", 2)).unit.column == "patient"
+    table, permit = opened(clinic_schema(unit=USERS.format("PATIENT", 2)), rows)
+    lower, other = opened(clinic_schema(unit=USERS.format("patient", 2)), rows)
+    blocks = [full_block(table.schema, "ward")]
+    assert table.counts(blocks, permit)[0].tolist() == lower.counts(blocks, other)[0].tolist()
+
+
+def test_a_unit_may_be_a_category() -> None:
     rows = visits(100)
     table, permit = opened(clinic_schema(unit=USERS.format("ward", 3)), rows)
     [wards] = table.counts([full_block(table.schema, "ward")], permit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import duckdb
@@ -11,6 +12,7 @@ from sqlglot import parse_one
 from siloquent.data import open_source
 from siloquent.data.engines.duckdb import DuckDBEngine
 from siloquent.errors import DataError, SchemaError, UnknownName
+from siloquent.schema.build import parse_schema
 from unit.data.clinic import clinic_schema, full_block, opened, visits
 
 
@@ -90,3 +92,44 @@ def test_the_door_stays_shut(statement: str) -> None:
     engine = DuckDBEngine(arrow=visits(3))
     with pytest.raises(duckdb.Error):
         engine._connection.execute(statement)
+
+
+def test_a_view_that_names_another_file_does_not_even_open_it(database: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text("ward\nA\n")
+    with duckdb.connect(str(database)) as connection:
+        connection.execute(f"CREATE VIEW away AS SELECT * FROM read_csv('{other}')")
+    os.utime(other, (1, 1))
+    before = other.stat().st_atime_ns
+    with pytest.raises((DataError, SchemaError, UnknownName)):
+        opened(clinic_schema(source=f"duckdb:{database}#away"))
+    assert other.stat().st_atime_ns == before
+
+
+@pytest.mark.parametrize("collation", ["", "COLLATE NOCASE", "COLLATE NOACCENT"])
+def test_users_are_told_apart_by_their_bytes_whatever_the_collation_of_the_file(tmp_path: Path, collation: str) -> None:
+    rows = [(user, "A") for user in ("a", "A", "ä", "Ä") for _ in range(3)]
+    with duckdb.connect(str(tmp_path / "c.duckdb")) as connection:
+        connection.execute(f"CREATE TABLE visits (patient VARCHAR {collation}, ward VARCHAR {collation})")
+        connection.executemany("INSERT INTO visits VALUES (?, ?)", rows)
+    unit = '{ kind = "user", column = "patient", max_rows = 2 }'
+    schema = parse_schema(COLLATED.format(source=f"duckdb:{tmp_path}/c.duckdb#visits", unit=unit))
+    table, permit = opened(schema)
+    assert table.counts([full_block(schema, "ward")], permit)[0][:2].tolist() == [8, 0]
+
+
+COLLATED = """
+format = 1
+attribute = [
+  {{ name = "patient", type = "id" }},
+  {{ name = "ward", type = "category", values = ["A", "a"], null = "drop" }},
+]
+[table]
+name = "visits"
+source = "{source}"
+adjacency = "add-remove"
+unit = {unit}
+[budget]
+accountant = "pure"
+epsilon = "1"
+"""

@@ -60,9 +60,10 @@ class DuckDBEngine:
         self._statements: dict[str, duckdb.Statement] = {}
         self._connection = duckdb.connect(":memory:", config=_settings(self._limits))
         try:
+            # First: a view in somebody's database file may name other files, and binding it would open them.
+            _shut(self._connection, files)
             self._lines_left_out = attach(self._connection)
             self._lend(self._connection)
-            _shut(self._connection, files)
             described = self._connection.execute(f"DESCRIBE {SOURCE}").fetchall()
         except BaseException:  # allowed: whatever went wrong, the connection is let go and it is raised again
             self._connection.close()
@@ -201,7 +202,8 @@ def _settings(limits: Limits) -> dict[str, Any]:
 def _shut(connection: duckdb.DuckDBPyConnection, files: Sequence[str]) -> None:
     """From here on only ``files`` can be read, nothing can be written, and no setting can be changed."""
     connection.execute("SET GLOBAL TimeZone = 'UTC'")  # moments with a zone are read in UTC, on every connection
-    listed = ", ".join(exp.Literal.string(file).sql("duckdb") for file in files)
+    allowed = [name for file in files for name in (file, f"{file}.wal")]  # a database's own log is looked for
+    listed = ", ".join(exp.Literal.string(name).sql("duckdb") for name in allowed)
     connection.execute(f"SET allowed_paths = [{listed}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")

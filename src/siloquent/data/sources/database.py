@@ -38,4 +38,12 @@ def attach_database(connection: duckdb.DuckDBPyConnection, file: SourceFile, inn
     if inner not in known:
         raise UnknownName(f"table in the source of {table!r}", inner, known)
     place = exp.table_(known[inner][1], db=known[inner][0], catalog="origin", quoted=True).sql("duckdb")
-    connection.execute(f"CREATE VIEW {SOURCE} AS SELECT * FROM {place}")
+    # Texts are compared by their bytes: a collation of the file's would melt users whose ids differ in case.
+    shown = ", ".join(
+        f"{quoted} COLLATE C AS {quoted}" if kind == "VARCHAR" else quoted
+        for quoted, kind in (
+            (exp.to_identifier(str(row[0]), quoted=True).sql("duckdb"), str(row[1]))
+            for row in connection.execute(f"DESCRIBE {place}").fetchall()
+        )
+    )
+    connection.execute(f"CREATE VIEW {SOURCE} AS SELECT {shown} FROM {place}")

@@ -27,6 +27,7 @@ LARGEST_THRESHOLD = 2**58
 REUSE_WITHIN = Fraction(105, 100)
 EX_POST_WITHIN = Fraction(125, 100)
 MOST_STEPS = 2**50
+MOST_UNITS = Fraction(2**50)
 
 _workloads: Kept[Compiled] = Kept(2**28, lambda compiled: compiled.bytes)
 
@@ -155,7 +156,7 @@ def _compiled(query: Query, schema: TableSchema) -> Compiled:
 
 @dataclass(frozen=True, slots=True)
 class _BySchema:
-    """A schema as a cache key: its digest, or itself where it was made in Python."""
+    """A schema as a cache key; its digest makes the hash cheap."""
 
     schema: TableSchema
 
@@ -163,10 +164,8 @@ class _BySchema:
         return hash((self.schema.name, self.schema.digest))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _BySchema):
-            return False
-        same = self.schema.digest == other.schema.digest != ""
-        return same or self.schema == other.schema
+        # Never by digest alone: who replaces a field of a schema in Python keeps the digest of its file.
+        return isinstance(other, _BySchema) and (self.schema is other.schema or self.schema == other.schema)
 
 
 def _wanted(query: Query, compiled: Compiled) -> Wanted:
@@ -211,6 +210,7 @@ def _candidates(compiled: Compiled, wanted: Wanted, schema: TableSchema, alpha: 
     units = alpha / compiled.grid - compiled.slack
     if units <= 0:  # finer than what sums are rounded to
         return []
+    units = min(units, MOST_UNITS)  # wider than any noise that can be drawn
     wanted = replace(wanted, alpha=units, m=smallest_breaking(units))
     book = accountant(schema.budget.accountant)
     price = [price_laplace, price_crossing, price_geometric_top, price_rounds]
