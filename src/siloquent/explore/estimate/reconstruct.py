@@ -12,7 +12,7 @@ import numpy as np
 
 from siloquent.errors import LedgerError
 from siloquent.explore.plan.compiled import Compiled
-from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP, reconstructions
+from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP, reconstructed
 from siloquent.explore.spec.aggregates import Sum
 from siloquent.explore.spec.measured import Measured
 from siloquent.explore.spec.query import Having, Query, Top
@@ -88,10 +88,9 @@ def values_of(compiled: Compiled, measured: Measured) -> list[Fraction]:
         _require(len(measured.estimate) == compiled.answers)
         return [Fraction(value, PARTS_OF_A_STEP) * compiled.grid for value in measured.estimate]
     _require([matrix.shape[1] for matrix in measured.strategy] == [part.columns for part in compiled.parts])
-    backs = reconstructions(compiled, measured.strategy)
-    _require(backs is not None and len(measured.values) == sum(len(matrix) for matrix in measured.strategy))
-    assert backs is not None
-    values = np.hstack(backs) @ np.array(measured.values, dtype=np.float64)
+    values = reconstructed(compiled, measured.strategy, np.array(measured.values, dtype=np.int64))
+    _require(values is not None)
+    assert values is not None
     return [Fraction(round(value * PARTS_OF_A_STEP), PARTS_OF_A_STEP) * compiled.grid for value in values.tolist()]
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.explore.measure.base import LARGEST_DEVIATION, Integers, product
-from siloquent.explore.measure.offers import _sensitivity as sensitivity_of
-from siloquent.explore.measure.offers import gaussian_offer, laplace_offer
+from siloquent.explore.measure.offers import gaussian_offer, laplace_offer, sensitivity_of
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.maths.sensitivity import Sensitivity
+from siloquent.maths.strategies.sparse import Sparse
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, Event
 
 LEAST_BITS, MOST_BITS = 4, 15
@@ -35,6 +35,8 @@ def additions(
 ) -> list[Added]:
     """What may be measured: the answers themselves, the cells that they part, and the best strategy for them."""
     bits = _bits(alpha)
+    if any(part.running for part in compiled.parts):
+        return []
     found = [("answers", tuple(_answers(part.matrix) for part in compiled.parts))]
     if not compiled.disjoint and sum(part.columns for part in compiled.parts) <= MOST_COLUMNS:
         found.append(("cells", tuple(np.eye(part.columns, dtype=np.int64) for part in compiled.parts)))
@@ -44,7 +46,7 @@ def additions(
     else:
         offer = laplace_offer(compiled, beta, two_sided=two_sided)
     if offer is not None:
-        whole.append((offer.name, offer.matrices))
+        whole.append((offer.name, tuple(one for one in offer.matrices if not isinstance(one, Sparse))))
     return [_added(compiled, name, matrices) for name, matrices in whole]
 
 

@@ -106,7 +106,7 @@ def _is_linear(plan: Plan) -> bool:
     """Whether the question is about values of the workload, not about ranks, and few enough to be put together."""
     from siloquent.explore.spec.aggregates import Quantile
 
-    return not isinstance(plan.query.aggregate, Quantile)
+    return not isinstance(plan.query.aggregate, Quantile) and not any(part.running for part in plan.compiled.parts)
 
 
 def _repeat(known: Known) -> Drawn:

@@ -13,6 +13,7 @@ from siloquent.explore.plan.kept import Kept
 from siloquent.explore.plan.past import Past, past_of
 from siloquent.explore.spec.measured import Measured, measurements
 from siloquent.ledger import Ledger
+from siloquent.maths.strategies.sparse import Sparse
 
 MOST_PAST = 1_000
 """How many of the newest measurements are drawn from: older ones hardly say anything that these do not."""
@@ -99,8 +100,7 @@ def _read(payload: bytes) -> Iterator[Measured]:
 
 
 def _linear(measured: Measured, source: int, account: str) -> Past | None:
-    if measured.footprint is None:
+    if measured.footprint is None:  # as always where a strategy is sparse
         return None
-    return past_of(
-        measured.footprint, measured.event, measured.values, measured.strategy, source=source, account=account
-    )
+    dense = tuple(matrix for matrix in measured.strategy if not isinstance(matrix, Sparse))
+    return past_of(measured.footprint, measured.event, measured.values, dense, source=source, account=account)

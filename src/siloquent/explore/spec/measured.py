@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from siloquent.errors import LedgerError
 from siloquent.explore.spec.answer import Label
 from siloquent.explore.spec.footprint import Footprint
+from siloquent.maths.strategies.sparse import Sparse
 from siloquent.privacy import Event, event_from_json, event_to_json
 
 Form = Literal["answers", "strategy", "chosen", "combined"]
@@ -37,7 +38,7 @@ class Measured:
     event: Event
     values: tuple[int, ...]
     alpha: str
-    strategy: tuple[NDArray[np.int64], ...] = ()
+    strategy: tuple[NDArray[np.int64] | Sparse, ...] = ()
     label: Label = "fresh"
     sources: tuple[int, ...] = ()
     estimate: tuple[int, ...] = ()
@@ -130,12 +131,25 @@ def _bytes(plain: dict[str, Any]) -> bytes:
     return json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _packed(matrix: NDArray[np.int64]) -> list[object]:
-    text = base64.b64encode(zlib.compress(np.ascontiguousarray(matrix, dtype="<i8").tobytes(), 6)).decode()
-    return [*matrix.shape, text]
+def _packed(matrix: NDArray[np.int64] | Sparse) -> list[object]:
+    """Rows, columns and the entries; of a sparse one also the columns beyond, starts and places before the entries."""
+    if isinstance(matrix, Sparse):
+        return [*matrix.shape, matrix.beyond, *map(_text, (matrix.starts, matrix.places, matrix.entries))]
+    return [*matrix.shape, _text(matrix)]
 
 
-def _unpacked(packed: list[object]) -> NDArray[np.int64]:
-    rows, columns, text = packed
-    raw = zlib.decompress(base64.b64decode(str(text)))
-    return np.frombuffer(raw, dtype="<i8").reshape(int(str(rows)), int(str(columns))).astype(np.int64)
+def _unpacked(packed: list[object]) -> NDArray[np.int64] | Sparse:
+    rows, columns, *rest = packed
+    if len(rest) == 1:
+        return _numbers(rest[0]).reshape(int(str(rows)), int(str(columns)))
+    beyond, *arrays = rest
+    starts, places, entries = map(_numbers, arrays)
+    return Sparse(int(str(columns)), starts, places, entries, int(str(beyond)))
+
+
+def _text(numbers: NDArray[np.int64]) -> str:
+    return base64.b64encode(zlib.compress(np.ascontiguousarray(numbers, dtype="<i8").tobytes(), 6)).decode()
+
+
+def _numbers(text: object) -> NDArray[np.int64]:
+    return np.frombuffer(zlib.decompress(base64.b64decode(str(text))), dtype="<i8").astype(np.int64)
