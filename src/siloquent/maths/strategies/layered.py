@@ -131,8 +131,14 @@ class Layered:
         for place, axis in enumerate(self.axes, start=1):
             values = _along(values, place, lambda flat, axis=axis: axis.measure(axis.solve(flat)))  # type: ignore[misc]
         flat = np.abs(values.reshape(count, -1))
-        squares = flat * flat
-        return Shapes(squares.sum(axis=1), np.einsum("rn,rn->r", squares, squares), flat.max(axis=1), flat.sum(axis=1))
+        return shapes_of(flat)
+
+
+def shapes_of(absolute: Reals) -> Shapes:
+    """Of rows of absolute values, shape (answers, noises)."""
+    squares = absolute * absolute
+    fourths = np.einsum("rn,rn->r", squares, squares)
+    return Shapes(squares.sum(axis=1), fourths, absolute.max(axis=1), absolute.sum(axis=1))
 
 
 def _along(values: Reals, axis: int, change: Callable[[Reals], Reals]) -> Reals:

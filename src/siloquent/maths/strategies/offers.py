@@ -7,7 +7,7 @@ an optimiser is only a proposal: the whole matrix is checked to determine the wo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -20,12 +20,13 @@ from siloquent.maths.promises import DENOMINATOR, LARGEST_SCALE
 from siloquent.maths.strategies.base import Norm, Reals, Strategy, WholeStrategy, quantise, reconstruct
 from siloquent.maths.strategies.factorisation import best_factorisation
 from siloquent.maths.strategies.identity import best_identity
+from siloquent.maths.strategies.layered import laplace_level, shapes_of
 from siloquent.maths.strategies.trees import best_trees
 from siloquent.maths.workloads import is_disjoint
 
 MOST_CELLS = 4_096
 _TUNED_CELLS = 1_024  # beyond, trees and cells only
-_CONTENDERS = 3  # strategies that get a certified factor
+_CONTENDERS, _CLOSE = 2, 1.1  # strategies that get an exact factor: how many, and how near by rough bounds
 _LEAST_GAUSSIAN = 3  # whole Gaussian noise lies within 1 of a normal draw from scale 3 on
 
 
@@ -83,9 +84,8 @@ def laplace_strategy(blocks: Sequence[NDArray[np.int64]], *, beta: float, two_si
     if len(blocks) > 1:
         parts = [_best_real(block, "l1", beta / len(blocks), two_sided, seed) for block in blocks]
         return _calibrate(_join(blocks, parts, "l1"), "l1", beta, two_sided, seed)
-    found = _ranked(blocks[0], "l1", beta, two_sided, seed)
-    certified = [_calibrate(one.strategy, "l1", beta, two_sided, seed) for one, _ in found[:_CONTENDERS]]
-    return min(certified, key=Calibrated.cost)
+    contenders = _contenders(blocks[0], beta, two_sided, seed)
+    return min((_calibrate(one, "l1", beta, two_sided, seed) for one, _ in contenders), key=Calibrated.cost)
 
 
 def gaussian_strategy(blocks: Sequence[NDArray[np.int64]], *, beta: float, two_sided: bool) -> Calibrated:
@@ -149,15 +149,33 @@ def _best_real(block: NDArray[np.int64], norm: Norm, beta: float, two_sided: boo
 def _ranked(
     block: NDArray[np.int64], norm: Norm, beta: float, two_sided: bool, seed: int
 ) -> list[tuple[Calibrated, Strategy]]:
-    """All strategies that determine the block's answers, cheapest first, by bounds without sampling."""
-    found = []
-    for real in proposals(block, norm=norm, seed=seed):
-        whole = quantise(real.matrix, norm=norm)
-        back = reconstruct(block, whole)
-        if back is not None:
-            strategy = WholeStrategy(real.name, (whole,), (back,))
-            found.append((_calibrate(strategy, norm, beta, two_sided, None), real))
+    """The strategies that determine the block's answers, cheapest first, by bounds without sampling."""
+    chosen = _contenders(block, beta, two_sided, seed) if norm == "l1" else list(_whole(block, norm, seed))
+    found = [(_calibrate(strategy, norm, beta, two_sided, None), real) for strategy, real in chosen]
     return sorted(found, key=lambda pair: pair[0].cost())
+
+
+def _contenders(
+    block: NDArray[np.int64], beta: float, two_sided: bool, seed: int
+) -> list[tuple[WholeStrategy, Strategy]]:
+    """Those few that may be the cheapest for Laplace noise: bounds that take no time tell them from the others."""
+
+    def price(strategy: WholeStrategy) -> float:
+        back = np.abs(strategy.reconstruction)
+        level = laplace_level(shapes_of(back[back.any(axis=1)]), beta, two_sided=two_sided)
+        return level * float(np.abs(strategy.blocks[0]).sum(axis=0).max())
+
+    prices = sorted(((price(one), at, one, real) for at, (one, real) in enumerate(_whole(block, "l1", seed))))
+    return [(one, real) for cost, _, one, real in prices[:_CONTENDERS] if cost <= prices[0][0] * _CLOSE]
+
+
+def _whole(block: NDArray[np.int64], norm: Norm, seed: int) -> Iterator[tuple[WholeStrategy, Strategy]]:
+    """All proposals that determine the block's answers, as whole matrices."""
+    for real in proposals(block, norm=norm, seed=seed):
+        matrix = quantise(real.matrix, norm=norm)
+        back = reconstruct(block, matrix)
+        if back is not None:
+            yield WholeStrategy(real.name, (matrix,), (back,)), real
 
 
 def _join(blocks: Sequence[NDArray[np.int64]], parts: Sequence[tuple[Strategy, float]], norm: Norm) -> WholeStrategy:
