@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from siloquent import session as floor
-from siloquent.errors import NotAllowed
+from siloquent.errors import NotAllowed, SchemaError, SiloquentError
 from siloquent.schema import TableSchema
 from siloquent.schema.workspace import find_workspace, read_workspace
 
 if TYPE_CHECKING:
     from siloquent.data import CheckReport
     from siloquent.explore import Answer, CompositeExplanation, Explanation, Query
+    from siloquent.ledger import Stored
+    from siloquent.releases import Manifest, ReleaseVerdict, Rendered
     from siloquent.sketch.verbs import SketchVerbs
 
 
@@ -75,6 +78,32 @@ class Session(floor.Session):
 
         return release_of(answer, self.workspace.releases)
 
+    def verify(self, folder: Path | str) -> ReleaseVerdict:
+        """Compare a release with what the ledger keeps: its files, every number and promise, its receipt. Free.
+
+        The answer is computed again from the measurement in the ledger; no row is read. Where that cannot be done,
+        because the table is not declared here or its declaration has changed, ``compared`` is False and ``checked``
+        says so in words.
+
+        Raises:
+            ReleaseError: there is no release in ``folder``.
+        """
+        from siloquent.releases import read_manifest, verify_release
+
+        folder = Path(folder)
+        manifest = read_manifest(folder)
+        stored = _stored(self, manifest)
+        schema = _declared(self, manifest, stored)
+        known = [] if stored is None else _renderings(self, manifest, schema, stored)
+        digest = schema.digest if schema else None
+        verdicts = [verify_release(folder, self.ledger, schema=digest, rendered=one) for one in known]
+        if verdicts:
+            return next((one for one in verdicts if one.ok), verdicts[0])
+        alone = verify_release(folder, self.ledger, schema=digest)
+        if alone.ok and not _was_declared_so(self, manifest, schema, stored):
+            return replace(alone, problems=("The ledger does not confirm the declaration that its manifest names.",))
+        return alone
+
 
 def _query(question: str | Query | Asks) -> Query:
     from siloquent.explore import Query, parse
@@ -82,6 +111,56 @@ def _query(question: str | Query | Asks) -> Query:
     if isinstance(question, str):
         return parse(question)
     return question if isinstance(question, Query) else question.query()
+
+
+def _stored(session: Session, manifest: Manifest) -> Stored | None:
+    """What the ledger keeps at the place that a release's receipt names."""
+    seq = manifest.receipt.get("seq")
+    if not isinstance(seq, int) or seq < 1:
+        return None
+    entry = next(iter(session.ledger.entries(after=seq - 1)), None)
+    if entry is None or entry.seq != seq or entry.kind != "settle":
+        return None
+    return next(iter(session.ledger.stored(str(entry.body["account"]), after_seq=seq - 1)), None)
+
+
+def _declared(session: Session, manifest: Manifest, stored: Stored | None) -> TableSchema | None:
+    """The declaration by which a release was made, as far as it can be known: today's, or that of an earlier epoch."""
+    name = manifest.table if stored is None else stored.account.partition("@")[0]
+    try:
+        schema = session.schema(name)
+    except SchemaError:
+        return None
+    if stored is None or schema.account == stored.account.partition("/")[0]:
+        return schema
+    return session.schema_of_epoch(name, int(stored.account.partition("/")[0].rpartition("@")[2]))
+
+
+def _renderings(session: Session, manifest: Manifest, schema: TableSchema | None, stored: Stored) -> list[Rendered]:
+    """The release as its task writes it again; none where that needs a declaration that is not known any more."""
+    from siloquent.explore import replay
+    from siloquent.sketch import replay as sketches
+
+    if schema is None:
+        return []
+    if replay.is_answer(stored):
+        same = manifest.schema == f"sha256:{schema.digest}"
+        try:
+            return list(replay.renderings(session, schema, stored)) if same else []
+        except SiloquentError:  # planned by another version, which this one cannot follow
+            return []
+    if manifest.receipt.get("parts", 1) != 1:  # of several releases, perhaps of several ledgers
+        return []
+    return sketches.renderings(schema, stored)
+
+
+def _was_declared_so(session: Session, manifest: Manifest, schema: TableSchema | None, stored: Stored | None) -> bool:
+    """Whether the ledger shows the manifest's declaration, or nothing is here that could show it."""
+    from siloquent.explore import replay
+
+    if stored is None or schema is None or not replay.is_answer(stored):
+        return True
+    return replay.was_asked_under(session, schema, stored, manifest.schema.removeprefix("sha256:"))
 
 
 def open_session(folder: Path | str | None = None, *, analyst: str | None = None) -> Session:

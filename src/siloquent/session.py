@@ -6,6 +6,7 @@ import hashlib
 import math
 import re
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -73,6 +74,19 @@ class Session:
                 raise SchemaError(f"schemas/{name}.toml declares the table {schema.name!r}.", fix=f'name = "{name}"')
             self._schemas[name] = (text, schema)
         return self._schemas[name][1]
+
+    def schema_of_epoch(self, name: str, epoch: int) -> TableSchema:
+        """The declaration of ``name`` as it was in another epoch, if nothing but the epoch's number has changed."""
+        from siloquent.schema.toml import digest_of, read_toml
+
+        schema = self.schema(name)
+        if name in self._frames:
+            return schema
+        raw = read_toml(self.workspace.schema_file(name).read_text(encoding="utf-8"))
+        then = {**raw, "budget": {key: value for key, value in raw["budget"].items() if key != "epoch"}}
+        if epoch > 1:
+            then["budget"]["epoch"] = epoch
+        return replace(schema, budget=replace(schema.budget, epoch=epoch), digest=digest_of(then))
 
     def add_frame(self, schema: TableSchema, frame: object) -> None:
         """Serve an Arrow, pandas or polars object (anything with ``__arrow_c_stream__``) as the table of ``schema``.

@@ -219,9 +219,19 @@ def test_an_empty_table_gives_the_whole_domain(tmp_path: Path) -> None:
         assert answer.notes
 
 
+@pytest.mark.parametrize("key", ["k", None])
+def test_a_release_of_two_steps_is_compared_with_both(session: Session, key: str | None) -> None:
+    text = f"SELECT ward, AVG(cost) FROM visits GROUP BY ward ERROR 60 {SURE}"
+    answer = session.ask(text, key=key)
+    assert answer.earlier
+    verdict = session.verify(session.save(answer))
+    assert (verdict.problems, verdict.compared) == ((), True)
+
+
 def test_a_release_holds_all_columns(session: Session) -> None:
     answer = session.ask("SELECT ward, AVG(cost), MEDIAN(age) FROM visits GROUP BY ward BUDGET 9 EPSILON")
     assert verify_release(session.save(answer)).problems == ()
+    assert session.verify(session.save(answer)).compared
     assert answer.table.column_names == list(answer.columns)
     assert "avg_cost" in answer._repr_html_()
 

@@ -178,7 +178,9 @@ def test_an_answer_becomes_a_release_that_the_ledger_confirms(session: Session) 
     answer = session.ask("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 50")
     folder = session.save(answer)
     assert folder.name == answer.id
+    assert session.verify(folder).compared
     assert verify_release(folder, session.ledger).ok
+    assert "only file hashes" in verify_release(folder, session.ledger).checked
     assert answer.table.column_names == ["ward", "count", "low", "high"]
     assert pa.table(answer).equals(answer.table)
     assert "<table>" in answer._repr_html_()

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import csv
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from journeys.clinic import WARDS, Person, Types
@@ -21,7 +28,10 @@ def test_an_answer_can_be_found_and_shown_again(types: Types, answer: dict[str, 
     shown = types("release", "show", answer["id"]).out
     assert "icu" in shown
     assert "Differential privacy for one row" in shown
-    assert types("verify", answer["id"]).out == f"{answer['id']} is what it says: files, receipt and declaration fit.\n"
+    said = types("verify", answer["id"]).out
+    assert said == (
+        f"{answer['id']} is what it says: files, receipt, and every number and promise against what the ledger keeps.\n"
+    )
 
 
 def test_an_answer_that_nobody_keeps_leaves_no_folder(types: Types, owner: Person) -> None:
@@ -84,3 +94,80 @@ def test_values_are_rounded_to_their_noise_unless_all_digits_are_asked_for(types
     for ward, count, _, _ in exact:
         assert any(ward in line and f"{count:,}" in line for line in full.splitlines())
         assert any(ward in line and f"{round(count, -1):,}" in line for line in first.splitlines())
+
+
+def rehashed(folder: Path) -> None:
+    """Write the hash of what is there now into the manifest, as whoever forges a release would."""
+    page = json.loads((folder / "manifest.json").read_text())
+    page["files"][0]["sha256"] = hashlib.sha256((folder / "answer.parquet").read_bytes()).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(page))
+
+
+def test_other_numbers_are_found_even_with_their_own_hash_in_the_manifest(
+    types: Types, owner: Person, answer: dict[str, Any]
+) -> None:
+    folder = owner.folder / "releases" / answer["id"]
+    table = pq.read_table(folder / "answer.parquet")
+    forged = table.set_column(1, "count", pa.array([9999] * table.num_rows, table["count"].type))
+    pq.write_table(forged, folder / "answer.parquet")
+    rehashed(folder)
+    verdict = types("verify", answer["id"], "--json")
+    assert verdict.status == 1
+    assert verdict.document["problems"] == ["answer.parquet does not hold what the ledger keeps."]
+
+
+def leaves(plain: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
+    """The places of all values in a document."""
+    inner = plain.items() if isinstance(plain, dict) else enumerate(plain) if isinstance(plain, list) else ()
+    if not inner:
+        yield path
+    for key, value in inner:
+        yield from leaves(value, *path, key)
+
+
+def test_every_changed_value_of_a_manifest_is_found(types: Types, owner: Person, answer: dict[str, Any]) -> None:
+    file = owner.folder / "releases" / answer["id"] / "manifest.json"
+    text = file.read_text()
+    places = [place for place in leaves(json.loads(text)) if place != ("package",)]
+    assert len(places) > 25
+    for *outer, last in places:
+        page = inner = json.loads(text)
+        for key in outer:
+            inner = inner[key]
+        inner[last] = 7 if inner[last] != 7 else 8
+        file.write_text(json.dumps(page))
+        assert types("verify", answer["id"]).status != 0, (*outer, last)
+    file.write_text(text)
+    assert types("verify", answer["id"]).status == 0
+
+
+def test_a_release_under_another_name_is_found(types: Types, owner: Person, answer: dict[str, Any]) -> None:
+    releases = owner.folder / "releases"
+    shutil.copytree(releases / answer["id"], releases / "r-000099")
+    verdict = types("verify", "r-000099")
+    assert verdict.status == 1
+    assert "The folder is named 'r-000099'" in verdict.out
+
+
+def test_a_release_is_still_what_it_was_when_a_new_epoch_has_begun(
+    types: Types, owner: Person, answer: dict[str, Any]
+) -> None:
+    assert types("epoch", "open", "visits", "--statement", "these are new people").status == 0
+    verdict = types("verify", answer["id"])
+    assert verdict.status == 0
+    assert "is what it says" in verdict.out
+    assert "key" not in verdict.err
+
+
+def test_a_changed_declaration_is_said_and_is_no_fault_of_the_release(
+    types: Types, owner: Person, answer: dict[str, Any]
+) -> None:
+    file = owner.folder / "schemas" / "visits.toml"
+    file.write_text(file.read_text().replace("size_hint = 3000", "size_hint = 5000"))
+    verdict = types("verify", answer["id"])
+    assert verdict.status == 0, verdict.out
+    assert "fits as far as it could be checked: only file hashes and the receipt" in verdict.out
+    assert "The table's declaration has changed since" in verdict.err
+    page = owner.folder / "releases" / answer["id"] / "manifest.json"
+    page.write_text(page.read_text().replace('"schema": "sha256:', '"schema": "sha256:00'))
+    assert "does not confirm the declaration" in types("verify", answer["id"]).out

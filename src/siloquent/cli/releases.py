@@ -13,7 +13,7 @@ from siloquent.cli.commands import Options, command
 from siloquent.cli.plain import clean, label, number
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT
-from siloquent.errors import RequestError, SiloquentError
+from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
     from siloquent.releases import Manifest
@@ -172,31 +172,30 @@ def export(
 
 
 def verify(options: Options, release: Release) -> int:
-    """Check a release's files, its receipt and its table's declaration; exit 1 if something is wrong."""
-    from siloquent.releases import read_manifest, verify_release
-
+    """Compare a release with what the ledger keeps, and its receipt with the chain; exit 1 if something is wrong."""
     folder = _folder(options, release)
-    manifest = read_manifest(folder)
     with options.session() as session:
-        digest = None
-        try:
-            digest = session.schema(manifest.table).digest
-        except SiloquentError as unknown:
-            options.screen.note(f"Its table's declaration is not here to compare: {clean(unknown.detail)}")
-        verdict = verify_release(folder, session.ledger, schema=digest)
+        verdict = session.verify(folder)
     if options.as_json:
         options.screen.document(
             {
                 "schema": "siloquent/release-verdict/1",
                 "release": verdict.release,
                 "ok": verdict.ok,
+                "compared": verdict.compared,
+                "checked": verdict.checked,
                 "problems": list(verdict.problems),
+                "notes": list(verdict.notes),
             }
         )
-    elif verdict.ok:
-        options.screen.line(f"{clean(verdict.release)} is what it says: files, receipt and declaration fit.")
-    else:
-        for problem in verdict.problems:
-            options.screen.line(clean(problem))
-        options.screen.note("Do not use it. Ask again with the same key: that is free, and writes it anew elsewhere.")
+        return 0 if verdict.ok else 1
+    if verdict.ok:
+        words = "is what it says" if verdict.compared else "fits as far as it could be checked"
+        options.screen.line(f"{clean(verdict.release)} {words}: {verdict.checked}.")
+    for problem in verdict.problems:
+        options.screen.line(clean(problem))
+    for note in verdict.notes:
+        options.screen.note(clean(note))
+    if not verdict.ok:
+        options.screen.note("Do not use it. The ledger keeps the answer: to ask again with the same key is free.")
     return 0 if verdict.ok else 1

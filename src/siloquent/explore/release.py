@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from siloquent.explore.spec import Answer
-from siloquent.releases import Manifest, guarantee_to_plain, write_release
+from siloquent.releases import Manifest, ReleaseFile, Rendered, guarantee_to_plain, write_release
 from siloquent.version import VERSION
+
+FILE = "answer.parquet"
 
 
 def release_of(answer: Answer, releases: Path) -> Path:
@@ -15,7 +17,23 @@ def release_of(answer: Answer, releases: Path) -> Path:
     Raises:
         ReleaseError: another release of that id is there, or the disk refuses.
     """
-    manifest = Manifest(
+    return write_release(releases, _manifest(answer), answer.table, grid=_grid(answer), name=FILE)
+
+
+def rendered(answer: Answer, *, told: int = 0) -> Rendered:
+    """What ``release_of`` would write of ``answer``; ``told`` more notes may stand in the release."""
+    table = answer.table
+    file = ReleaseFile(FILE, "", table.num_rows, tuple(table.column_names), _grid(answer))
+    return Rendered(_manifest(answer), (file,), {FILE: table}, told)
+
+
+def _grid(answer: Answer) -> dict[str, str]:
+    numbers = [name for name in answer.columns if name in ("low", "high")] + list(answer.columns[-3:-2])
+    return {name: str(answer.grid) for name in numbers if answer.kind == "wcq"}
+
+
+def _manifest(answer: Answer) -> Manifest:
+    return Manifest(
         id=answer.id,
         task=answer.task,
         package=f"siloquent {VERSION}",
@@ -34,6 +52,3 @@ def release_of(answer: Answer, releases: Path) -> Path:
         files=(),
         known=("counts are neither rounded nor clamped at zero", *answer.notes),
     )
-    numbers = [name for name in answer.columns if name in ("low", "high")] + list(answer.columns[-3:-2])
-    grid = {name: str(answer.grid) for name in numbers if answer.kind == "wcq"}
-    return write_release(releases, manifest, answer.table, grid=grid)

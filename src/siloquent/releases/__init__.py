@@ -3,6 +3,7 @@
 from siloquent.releases.folder import (
     FORMATS,
     ReleaseVerdict,
+    Rendered,
     list_releases,
     read_release,
     release_folder,
@@ -17,6 +18,7 @@ __all__ = [
     "Manifest",
     "ReleaseFile",
     "ReleaseVerdict",
+    "Rendered",
     "guarantee_to_plain",
     "list_releases",
     "read_manifest",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,19 +22,47 @@ if TYPE_CHECKING:
 
 Format = Literal["csv", "parquet", "arrow"]
 FORMATS: tuple[Format, ...] = ("csv", "parquet", "arrow")
+_ID = re.compile(r"r-[0-9]+|m-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseVerdict:
-    """Whether a release is what it says; ``problems`` in words, empty when it is."""
+    """What was found about a release.
+
+    ``problems`` in words, empty if nothing is wrong; ``notes``: what a reader should know all the same. ``compared``:
+    whether table and manifest were compared with what the ledger keeps, and not only hashes and the receipt.
+    """
 
     release: str
     problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    compared: bool = False
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether nothing that was checked is wrong; see ``compared`` for what that was."""
         return not self.problems
+
+    @property
+    def checked(self) -> str:
+        """What was checked, in words."""
+        if self.compared:
+            return "files, receipt, and every number and promise against what the ledger keeps"
+        return "only file hashes and the receipt; its numbers and promises were not compared with the ledger"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rendered:
+    """A release as its task writes it again from what the ledger keeps.
+
+    ``files`` without hashes, which hang on the writing library's version. ``contents``: what each file holds, a table
+    or a test of its bytes. ``told``: how many notes the release may have besides, which the ledger does not keep.
+    """
+
+    manifest: Manifest
+    files: tuple[ReleaseFile, ...]
+    contents: Mapping[str, pa.Table | Callable[[bytes], bool]]
+    told: int = 0
 
 
 def write_release(
@@ -154,19 +184,84 @@ def read_release(folder: Path) -> pa.Table:
     return pyarrow.parquet.read_table(folder / manifest.files[0].name)
 
 
-def verify_release(folder: Path, ledger: Ledger | None = None, *, schema: str | None = None) -> ReleaseVerdict:
-    """Check a release's files against its manifest, its receipt against ``ledger``, its schema digest if given.
+def verify_release(
+    folder: Path, ledger: Ledger | None = None, *, schema: str | None = None, rendered: Rendered | None = None
+) -> ReleaseVerdict:
+    """Check a release's files against its manifest, its receipt against ``ledger``, and all of it with ``rendered``.
 
+    Whoever changes a file can write its new hash into the manifest: only ``rendered``, which a session's ``verify``
+    computes from the ledger, finds that. Without it the verdict says that nothing but hashes and receipt was checked.
+
+    Args:
+        schema: The digest of the table's declaration; another one is noted, and is no fault of the release.
     Raises:
         ReleaseError: there is no manifest to check.
     """
     manifest = read_manifest(folder)
-    problems = _file_problems(folder, manifest)
+    problems = _name_problems(folder, manifest) + _file_problems(folder, manifest)
     if ledger is not None:
         problems += _receipt_problems(manifest.receipt, ledger)
+    if rendered is not None and not problems:
+        problems += _content_problems(folder, manifest, rendered)
+    notes = []
     if schema is not None and manifest.schema != f"sha256:{schema}":
-        problems.append("The table's declaration has changed since.")
-    return ReleaseVerdict(manifest.id, tuple(problems))
+        notes.append("The table's declaration has changed since: this release is about the earlier one.")
+    if rendered is not None and rendered.told:
+        notes.append("Its last note says why no second step was taken; the ledger does not keep that.")
+    return ReleaseVerdict(manifest.id, tuple(problems), tuple(notes), rendered is not None)
+
+
+def _name_problems(folder: Path, manifest: Manifest) -> list[str]:
+    """A sketch may be kept under any name, but not under that of another release."""
+    name = folder.resolve().name
+    if name == manifest.id or (manifest.task == "sketch" and not _ID.fullmatch(name)):
+        return []
+    return [f"The folder is named {name!r}, and the release in it {manifest.id!r}."]
+
+
+def _content_problems(folder: Path, manifest: Manifest, rendered: Rendered) -> list[str]:
+    """Every leaf of the manifest and every file that is not what the ledger's measurement gives."""
+    bare = tuple(replace(file, sha256="") for file in manifest.files)
+    here = replace(manifest, files=bare)
+    if rendered.told and len(here.known) == len(rendered.manifest.known) + rendered.told:
+        here = replace(here, known=here.known[: -rendered.told])
+    # The version of the package that wrote a release is no promise, and a later one gives the same numbers.
+    should = replace(rendered.manifest, files=rendered.files, package=manifest.package)
+    mine, theirs = (dict(_leaves(json.loads(one.to_json()))) for one in (here, should))
+    wrong = [place for place in sorted(mine.keys() | theirs.keys()) if mine.get(place) != theirs.get(place)]
+    problems = [f"{place} in {MANIFEST} is not what the ledger keeps." for place in wrong]
+    if wrong:
+        return problems
+    return [
+        f"{name} does not hold what the ledger keeps."
+        for name, content in rendered.contents.items()
+        if not _holds(folder / name, content)
+    ]
+
+
+def _leaves(plain: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value of a document with its place, ``guarantee.rho``; empty lists and objects are values too."""
+    inner = plain.items() if isinstance(plain, dict) else enumerate(plain) if isinstance(plain, list) else ()
+    if not inner:
+        yield place, plain
+    for key, value in inner:
+        yield from _leaves(value, f"{place}.{key}" if place else str(key))
+
+
+def _holds(path: Path, content: pa.Table | Callable[[bytes], bool]) -> bool:
+    import io
+
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    if not isinstance(content, pa.Table):
+        return content(path.read_bytes())
+    written = io.BytesIO()
+    pyarrow.parquet.write_table(content, written)
+    try:
+        return bool(pyarrow.parquet.read_table(path).equals(pyarrow.parquet.read_table(written)))
+    except (pa.ArrowException, OSError):
+        return False
 
 
 def _file_problems(folder: Path, manifest: Manifest) -> list[str]:
@@ -191,4 +286,6 @@ def _receipt_problems(receipt: Mapping[str, Any], ledger: Ledger) -> list[str]:
     found = next(iter(ledger.entries(after=seq - 1)), None)
     if found is None or found.seq != seq or found.hash != receipt.get("hash"):
         return [f"The ledger's entry {seq} is not the one in its receipt."]
+    if found.kind != "settle":
+        return [f"The ledger's entry {seq} is no answer."]
     return []

@@ -7,13 +7,19 @@ import os
 import shutil
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from siloquent.errors import ReleaseError
-from siloquent.releases import Manifest, ReleaseFile, read_manifest, write_table
+from siloquent.releases import Manifest, ReleaseFile, Rendered, read_manifest, write_table
+from siloquent.releases.folder import sha256_of
 from siloquent.releases.manifest import MANIFEST
 from siloquent.sketch.sketch import Sketch, sketch_from_bytes
 from siloquent.version import VERSION
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FILE, SIZES = "sketch.npz", "sizes.parquet"
 MOST_BYTES = 2**28
@@ -75,19 +81,38 @@ def load_sketch(folder: Path) -> Sketch:
     return sketch_from_bytes(data)
 
 
+def rendered(sketch: Sketch) -> Rendered:
+    """What ``save_sketch`` would write of ``sketch``."""
+    return Rendered(_manifest(sketch), _entries(sketch), {SIZES: _sizes(sketch), FILE: partial(_is_of, sketch)})
+
+
+def _is_of(sketch: Sketch, data: bytes) -> bool:
+    """Whether ``data`` is ``sketch``'s file, however it was packed."""
+    try:
+        return sketch_from_bytes(data).to_bytes() == sketch.to_bytes()
+    except ReleaseError:
+        return False
+
+
 def _write_files(sketch: Sketch, folder: Path) -> tuple[ReleaseFile, ...]:
+    (folder / FILE).write_bytes(sketch.to_bytes())
+    write_table(folder / SIZES, _sizes(sketch), "parquet")
+    return tuple(replace(entry, sha256=sha256_of(folder / entry.name)) for entry in _entries(sketch))
+
+
+def _sizes(sketch: Sketch) -> pa.Table:
     import pyarrow as pa
 
-    data = sketch.to_bytes()
-    (folder / FILE).write_bytes(data)
     names = [str(label) for label in sketch.plan.labels] or ["all"]
     numbers = [None] * len(names) if sketch.sizes is None else sketch.sizes.tolist()
-    table = pa.table({"class": names, "records": pa.array(numbers, pa.int64())})
-    write_table(folder / SIZES, table, "parquet")
-    sizes = hashlib.sha256((folder / SIZES).read_bytes()).hexdigest()
+    return pa.table({"class": names, "records": pa.array(numbers, pa.int64())})
+
+
+def _entries(sketch: Sketch) -> tuple[ReleaseFile, ...]:
+    classes = max(1, len(sketch.plan.labels))
     return (
-        ReleaseFile(SIZES, sizes, len(names), ("class", "records"), {"records": "1"}),
-        ReleaseFile(FILE, hashlib.sha256(data).hexdigest(), sketch.rows, ("counters", "sizes"), {"counters": "1"}),
+        ReleaseFile(SIZES, "", classes, ("class", "records"), {"records": "1"}),
+        ReleaseFile(FILE, "", sketch.rows, ("counters", "sizes"), {"counters": "1"}),
     )
 
 

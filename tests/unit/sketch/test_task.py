@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -224,12 +225,22 @@ def test_rows_outside_or_null_count_nowhere_and_clamped_ones_at_the_edge(tmp_pat
     assert ask(clamped, Density([[10, 100]])).values[0] == pytest.approx(1, abs=3)
 
 
+def test_counters_that_the_ledger_does_not_keep_are_found(tmp_path: Path) -> None:
+    opened = session(tmp_path)
+    made = build(opened, spec(label="kind"), key="map")
+    forged = opened.sketch.save(replace(made, counters=made.counters + 1))
+    assert verify_release(forged, opened.ledger).ok
+    assert opened.verify(forged).problems == ("sketch.npz does not hold what the ledger keeps.",)
+
+
 def test_a_release_is_written_once_verified_and_read_back(tmp_path: Path) -> None:
     opened = session(tmp_path)
     made = build(opened, spec(label="kind"), key="map")
     folder = opened.sketch.save(made)
     assert opened.sketch.save(made) == folder
     assert verify_release(folder, opened.ledger, schema=opened.schema("points").digest).ok
+    verdict = opened.verify(folder)
+    assert (verdict.problems, verdict.compared) == ((), True)
     assert read_release(folder)["class"].to_pylist() == ["a", "b"]
     back = load_sketch(folder)
     assert np.array_equal(back.counters, made.counters)
