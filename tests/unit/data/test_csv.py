@@ -57,7 +57,18 @@ def test_files_in_every_common_form_are_read(
 
 @pytest.mark.parametrize(
     "bad",
-    [b"1", b"\xff\xfe,A", b'"x', b"z" * 2**20 + b"z,A", b"3\r,A", b'4,"A"B', b"\0,\0", b",", b"9" * 5_000 + b",A"],
+    [
+        b"1",
+        b"\xff\xfe,A",
+        b'"x"y',
+        b"1,A,B",
+        b"z" * 2**20 + b"z,A",
+        b"3\r,A",
+        b'4,"A"B',
+        b"\0,\0",
+        b",",
+        b"9" * 5_000 + b",A",
+    ],
 )
 def test_a_bad_line_costs_nobody_else_a_row(tmp_path: Path, bad: bytes) -> None:
     kept = rows_of(tmp_path, b"age,ward\n1,A\n" + bad + b"\n")
@@ -69,12 +80,15 @@ def test_nothing_is_sniffed_from_rows(tmp_path: Path) -> None:
     assert rows_of(tmp_path, dates + b"1,A\n")[-1] == (1, "A")
 
 
-def test_random_bytes_never_fail(tmp_path: Path) -> None:
+def test_random_bytes_are_refused_at_once_or_never_fail(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     letters = np.frombuffer(b"a1A,;\"\n\r\0 \xff\xc3\xa9'\\", dtype=np.uint8)
     for _ in range(100):
         body = rng.choice(letters, int(rng.integers(200))).tobytes()
-        table, permit = table_of(tmp_path, b"age,ward\n" + body)
+        try:
+            table, permit = table_of(tmp_path, b"age,ward\n" + body)
+        except SchemaError:  # a quote that nothing closes
+            continue
         table.counts([full_block(table.schema, "age", "ward"), Block((), ())], permit)
 
 
@@ -105,8 +119,45 @@ def test_a_header_that_cannot_be_read_is_refused(tmp_path: Path, content: bytes,
 def test_the_owner_learns_how_many_lines_are_left_out(tmp_path: Path) -> None:
     table, _ = table_of(tmp_path, b"age,ward\n1,A\n1\n\xff,A\n2,B\n" + b"z" * 2**21 + b"\n")
     report = check(table)
+    lines = [(f.count, f.fix.partition(" ")[0]) for f in report.findings if f.kind == "unreadable_lines"]
+    assert (report.rows, lines) == (2, [(1, "save"), (2, "write")])
+
+
+def test_the_owner_learns_that_a_file_is_not_utf_8(tmp_path: Path) -> None:
+    rows = "".join(f"{i % 10},{'A' if i % 3 else 'ä'}\n" for i in range(20_000))
+    table, _ = table_of(tmp_path, f"age,ward\n{rows}".encode("latin-1"))
+    report = check(table)
     [lines] = [f for f in report.findings if f.kind == "unreadable_lines"]
-    assert (report.rows, lines.count) == (2, 3)
+    assert (report.rows, lines.count, report.is_clean) == (13_333, 6_667, False)
+    assert "not UTF-8" in lines.sentence
+    assert "as UTF-8" in lines.fix
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_lines_with_too_many_columns_are_left_out_and_counted(tmp_path: Path, end: bytes) -> None:
+    table, _ = table_of(tmp_path, end.join([b"age,ward", b"1,A", b"2,B,9", b"3,A,", b"4", b"5,B", b""]))
+    report = check(table)
+    assert report.rows == 3  # a delimiter at the end of a line adds no column
+    assert [f.count for f in report.findings if f.kind == "unreadable_lines"] == [2]
+
+
+@pytest.mark.parametrize("cell", [b'"', b'"A', b'"""', b' "A', b'"A"B,"', b'"A""', b'"" "'])
+def test_a_quote_that_is_never_closed_is_refused_before_anything_is_asked(tmp_path: Path, cell: bytes) -> None:
+    lines = [b"%d,A" % (i % 10) for i in range(1000)]
+    lines[500] = b"3," + cell
+    with pytest.raises(SchemaError, match=r"that a quote .* opens and none closes"):
+        table_of(tmp_path, b"age,ward\n" + b"\n".join(lines) + b"\n")
+
+
+def test_a_quote_that_the_quote_of_a_later_line_closes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match=r"that a quote .* opens and none closes"):
+        table_of(tmp_path, b'age,ward\n1,"A\n2,B\n3,"B\n4,A\n')
+
+
+@pytest.mark.parametrize("cell", [b'A"', b'"A"B', b'"A"B"C', b'a"b"c', b'"A" '])
+def test_a_quote_out_of_place_within_its_line_costs_nobody_else_a_row(tmp_path: Path, cell: bytes) -> None:
+    kept = rows_of(tmp_path, b"age,ward\n1,A\n2," + cell + b"\n3,B\n")
+    assert [row for row in kept if row[0] != 2] == [(1, "A"), (3, "B")]
 
 
 @pytest.mark.parametrize("first", [b"31,canary\n", b"age,canary\n", b"age,ward31,canary\n", b"canary,canary,age\n"])
@@ -130,4 +181,4 @@ def test_a_line_counts_in_every_question_or_in_none(tmp_path: Path) -> None:
         assert sum(batch.num_rows for batch in table.rows([column], permit)) == 2
     report = check(table)
     assert report.rows == report.counted == 2
-    assert [f.count for f in report.findings if f.kind == "unreadable_lines"] == [3]
+    assert [f.count for f in report.findings if f.kind == "unreadable_lines"] == [2, 1]

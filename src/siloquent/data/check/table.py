@@ -14,7 +14,7 @@ from siloquent.data.check.values import user_findings, value_findings
 from siloquent.schema import TableSchema
 
 if TYPE_CHECKING:
-    from siloquent.data.engines.base import Engine
+    from siloquent.data.engines.base import Engine, LineFault
     from siloquent.data.table import PrivateTable
 
 
@@ -46,11 +46,22 @@ def check(table: PrivateTable, *, others: Mapping[str, PrivateTable] | None = No
 
 
 def _line_findings(engine: Engine) -> list[Finding]:
-    count = engine.unreadable_lines()
-    if not count:
-        return []
-    sentence = f"{count:,} lines cannot be read (quotes, columns, length or encoding): they are left out."
-    return [Finding("unreadable_lines", "source", count, sentence, "write the file anew with a CSV library, in UTF-8")]
+    return [
+        Finding(
+            "unreadable_lines", "source", count, f"{count:,} lines {_WRONG[fault]}: they are left out.", _FIX[fault]
+        )
+        for fault, count in sorted(engine.unreadable_lines().items())
+    ]
+
+
+_WRONG: dict[LineFault, str] = {
+    "encoding": "are not UTF-8",
+    "form": "cannot be read (quotes, too few or too many columns, or length)",
+}
+_FIX: dict[LineFault, str] = {
+    "encoding": "save the file as UTF-8: iconv -f LATIN1 -t UTF-8, or the program's own choice of encoding",
+    "form": "write the file anew with a CSV library",
+}
 
 
 def _extra_columns(schema: TableSchema, engine: Engine, used: set[str]) -> list[Finding]:

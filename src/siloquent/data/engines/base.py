@@ -25,6 +25,8 @@ R = TypeVar("R")
 SOURCE = "source"
 """The relation that holds the table's rows, in every engine."""
 SourceKind = Literal["text", "integer", "decimal", "real", "boolean", "date", "datetime", "other"]
+LineFault = Literal["encoding", "form"]
+"""What is wrong with a line that is left out: it is not UTF-8, or its quotes, columns or length are not right."""
 
 # What an engine says may quote rows, so it goes to a log of its own: it has no handler until the owner adds one, and
 # does not pass records on to the application's log.
@@ -94,8 +96,8 @@ class Engine(Protocol):
         """Whether the source is still what was opened, as far as that can be seen without reading it."""
         ...
 
-    def unreadable_lines(self) -> int:
-        """How many lines of the source are left out because they cannot be read; for the owner's check."""
+    def unreadable_lines(self) -> Mapping[LineFault, int]:
+        """How many lines of the source are left out because they cannot be read, and why; for the owner's check."""
         ...
 
     def close(self) -> None:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from siloquent.data.engines.base import Kernel, Merge
+    from siloquent.data.engines.base import Kernel, LineFault, Merge
 
-    LinesLeftOut = Callable[[duckdb.DuckDBPyConnection], int]
+    LinesLeftOut = Callable[[duckdb.DuckDBPyConnection], dict[LineFault, int]]
 
 BATCH_ROWS = 100_000
 MOST_STATEMENTS = 256
@@ -137,10 +137,10 @@ class DuckDBEngine:
         return self._unchanged()
 
     @quiet
-    def unreadable_lines(self) -> int:
-        """How many lines of the source are left out because they cannot be read."""
+    def unreadable_lines(self) -> Mapping[LineFault, int]:
+        """How many lines of the source are left out because they cannot be read, and why."""
         with self._lock:
-            return self._lines_left_out(self._connection) if self._lines_left_out else 0
+            return self._lines_left_out(self._connection) if self._lines_left_out else {}
 
     def close(self) -> None:
         """Let go of the rows in memory and of the files."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame, SparkSession
 
-    from siloquent.data.engines.base import Kernel, Merge
+    from siloquent.data.engines.base import Kernel, LineFault, Merge
 
 _TYPES = {
     "string": "VARCHAR",
@@ -94,9 +94,9 @@ class SparkEngine:
         """Always: catalogues do not tell what was written since."""
         return True
 
-    def unreadable_lines(self) -> int:
+    def unreadable_lines(self) -> Mapping[LineFault, int]:
         """None: tables have no lines."""
-        return 0
+        return {}
 
     @quiet
     def close(self) -> None:
