@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -12,6 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import siloquent as sq
+from journeys.documents import faults
+from siloquent.cli.app import run
+from siloquent.cli.kinds import json_schema
 from siloquent.door import Session
 from siloquent.explore import history
 
@@ -176,3 +180,20 @@ def test_history_shows_each_question_with_its_price(clinic: Clinic) -> None:
     assert (one.seq, one.paid, one.label) == (paid.receipt.seq, paid.cost.amount, "fresh")
     assert (two.seq, two.paid, two.sources) == (free.receipt.seq, 0, (paid.receipt.seq,))
     assert sq.explore.parse(two.request) == sq.explore.parse(YOUNG)
+
+
+def test_the_command_line_shows_what_was_asked_and_what_it_cost(
+    clinic: Clinic, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with clinic() as session:
+        paid, free = session.ask(BY_AGE), session.ask(YOUNG)
+        words = ["--workspace", str(session.workspace.folder), "--analyst", "ana", "history", "visits"]
+    assert run([*words, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert list(faults(document, json_schema("history"))) == []
+    assert [one["seq"] for one in document["questions"]] == [paid.receipt.seq, free.receipt.seq]
+    assert run([*words, "--last", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "free" in shown
+    assert "independent" in shown
+    assert "GROUP BY" not in shown

@@ -11,13 +11,11 @@ from siloquent.explore.plan.bounds import Part, parts_of
 from siloquent.explore.plan.promise import promise_of
 from siloquent.explore.spec import Answer, Kept, Paid, Placed, render
 from siloquent.explore.spec.aggregates import Count, Quantile
-from siloquent.explore.spec.answer import KeptItem, Label, weakest
+from siloquent.explore.spec.answer import KeptItem, weakest
 from siloquent.explore.spec.query import Accuracy
 from siloquent.ledger import Stored
 from siloquent.privacy import Cost, Guarantee, accountant
 from siloquent.schema import TableSchema
-
-_NAMED = 10
 
 
 def assemble(progress: Progress) -> Answer:
@@ -49,18 +47,8 @@ def assemble(progress: Progress) -> Answer:
         mechanism=" + ".join(dict.fromkeys(one.measured.mechanism for one in progress.parts)),
         grid=step_of(part.plan.compiled, part.measured),
         replayed=all(one.replayed for one in progress.taken),
-        notes=(*estimate.notes, *_drawn(label, sources), *([progress.stopped] if progress.stopped else [])),
+        notes=(*estimate.notes, *([progress.stopped] if progress.stopped else [])),
     )
-
-
-def _drawn(label: Label, sources: tuple[int, ...]) -> list[str]:
-    """What to know about an answer that draws from earlier ones."""
-    if label == "fresh":
-        return []
-    some = ", ".join(str(seq) for seq in sources[:_NAMED])
-    more = f" and {len(sources) - _NAMED} more" if len(sources) > _NAMED else ""
-    when = " if this question was not chosen from their numbers" if label == "independent" else " whatever was asked"
-    return [f"drawn from the ledger's entries {some}{more}: the promise holds{when}"]
 
 
 def _values(progress: Progress) -> dict[Part, Released]:
