@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import re
@@ -12,13 +13,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from siloquent.errors import RequestError
+from siloquent.errors import RequestError, SchemaError
+from siloquent.schema.reading import MOMENT, NUMBER
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_ROWS, MOST_BYTES = 200_000, 2**28
 MOST_GRID_STEPS = 10**11  # a table may have 2^40
+_REREAD = "write the file as UTF-8 CSV with a header line and as many columns in every line, or as Parquet"
 MOST_VALUES, MOST_DECIMALS, MOST_TEXT_BYTES = 100, 4, 4000
 
 
@@ -35,7 +38,7 @@ def draft_schema(file: Path, *, name: str, source: str) -> str:
     rows = _read(file)
     if not rows.column_names:
         raise RequestError(f"{file.name} has no columns.", fix="the first line of a CSV file names its columns")
-    lines = [f"  {_entry(column, rows[column])}" for column in rows.column_names]
+    lines = [line for column in rows.column_names for line in _lines(column, rows[column])]
     return _FILE.format(rows=rows.num_rows, attributes="\n".join(lines), name=name, source=_text(source))
 
 
@@ -55,11 +58,8 @@ def _read(file: Path) -> pa.Table:
             )
         return pa.Table.from_batches(_first(_batches(file)))
     except (OSError, ValueError, pa.ArrowException) as failed:
-        # Public rows, so the reader may say why; it is cut, since a parser may quote a whole line.
-        raise RequestError(
-            f"{file.name} cannot be read as CSV or Parquet: {str(failed)[:120]}.",
-            fix="siloquent draft ROWS.csv --public",
-        ) from None
+        # A parser quotes the line it fails at, and these rows may turn out not to be public: its words stay here.
+        raise RequestError(f"{file.name} cannot be read as CSV or Parquet{_reason(failed)}.", fix=_REREAD) from None
 
 
 def _batches(file: Path) -> Iterator[pa.RecordBatch]:
@@ -68,9 +68,46 @@ def _batches(file: Path) -> Iterator[pa.RecordBatch]:
 
         yield from pyarrow.parquet.ParquetFile(file).iter_batches(batch_size=10_000)
     else:
-        import pyarrow.csv
+        import pyarrow.csv as csv
 
-        yield from pyarrow.csv.open_csv(file)
+        # Cells and names as the reader of private rows takes them: an empty cell is NULL, quoted or not.
+        names, delimiter = _header(file)
+        with open(file, "rb") as raw, gzip.open(raw) if _is_packed(file) else raw as opened:
+            yield from csv.open_csv(
+                opened,
+                read_options=csv.ReadOptions(column_names=names, skip_rows=1),
+                parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+                convert_options=csv.ConvertOptions(null_values=[""], strings_can_be_null=True),
+            )
+
+
+def _header(file: Path) -> tuple[list[str], str]:
+    """The columns' names and the delimiter, as for private rows."""
+    from siloquent.data.engines.base import Limits
+    from siloquent.data.sources.csv import read_header
+    from siloquent.data.sources.files import source_file
+
+    straight = file.resolve()
+    found = source_file(straight.name, straight.parent, table=table_name(file))
+    try:
+        return read_header(found, Limits(), packed=_is_packed(file), table=table_name(file))
+    except SchemaError as wrong:
+        raise RequestError(f"{file.name} cannot be read: {wrong.detail}", fix=_REREAD) from None
+
+
+def _is_packed(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return opened.read(2) == b"\x1f\x8b"
+
+
+def _reason(failed: Exception) -> str:
+    """What is known to be wrong, in our words."""
+    text = str(failed).lower()
+    if "no rows" in text or "empty" in text:
+        return ": it has no rows"
+    if "utf" in text:
+        return ": it is not UTF-8"
+    return ": a line has more or fewer columns than the first" if "columns" in text else ""
 
 
 def _first(batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
@@ -84,6 +121,31 @@ def _first(batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
     if not taken:
         raise ValueError("no rows")
     return taken
+
+
+def _lines(name: str, column: pa.ChunkedArray) -> list[str]:
+    """The line that declares one column, and above it what a reader should know before believing it."""
+    import pyarrow as pa
+
+    if pa.types.is_binary(column.type):
+        raise RequestError(f"Column {name[:40]!r} holds bytes that are not UTF-8.", fix=_REREAD)
+    return [*(f"  # {doubt}" for doubt in _doubts(name, column)), f"  {_entry(name, column)}"]
+
+
+def _doubts(name: str, column: pa.ChunkedArray) -> Iterator[str]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_string(column.type):
+        return
+    known = column.drop_null()
+    numbers = pc.sum(pc.match_substring_regex(known, NUMBER)).as_py() or 0
+    moments = pc.sum(pc.match_substring_regex(known, MOMENT)).as_py() or 0
+    for count, kind in ((numbers, "numbers"), (moments, "dates")):
+        if len(known) / 2 < count < len(known):
+            yield f"{count:,} of {len(known):,} cells are {kind}: as that type, the others are read as NULL"
+    if len(pc.unique(known)) > MOST_VALUES and not _looks_like_id(name):
+        yield 'too many different values for a category: type = "id" if these name people or things'
 
 
 def _entry(name: str, column: pa.ChunkedArray) -> str:

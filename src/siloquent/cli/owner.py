@@ -71,7 +71,7 @@ def _require_public(options: Options, file: Path) -> None:
             return
     raise NotAllowed(
         f"{LEAK} Nobody said that {file.name} is public.",
-        fix="write the table file by hand, or with public rows: siloquent draft FILE --public",
+        fix=f"write the table file by hand, or with public rows: siloquent draft {file} --public",
     )
 
 
@@ -87,7 +87,7 @@ def check(
     options: Options,
     table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="One table (default: all).")] = None,
 ) -> int:
-    """Compare rows with their declaration, exactly, for the owner's eyes alone; exit 1 if something is wrong."""
+    """Compare rows with their declaration, exactly, for the owner's eyes alone; exit 1 for what it does not cover."""
     options.require_owner("A check")
     with options.session() as session:
         names = [table] if table else session.tables()

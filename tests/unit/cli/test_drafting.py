@@ -97,6 +97,32 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path, data: bytes, form: str) 
         draft_schema(file, name="t", source="csv:x")
 
 
+def test_files_are_read_as_private_ones_are(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_bytes('Station ; Kosten\r\nGynäk;1.5\r\n"";2\r\n;3\r\n'.encode())
+    schema = parse_schema(draft_schema(tmp_path / "rows.csv", name="t", source="csv:rows.csv"))
+    station = schema.domain["Station"]
+    assert (schema.domain.names, station.values, station.null) == (("Station", "Kosten"), ("Gynäk",), "cell")
+
+
+@pytest.mark.parametrize(
+    ("rows", "what"),
+    [("ward\nKanarie\u00e4\n".encode("latin-1"), "not UTF-8"), (b"a,b\n1,2\nKanarie,2,3\n", "more or fewer columns")],
+)
+def test_a_refusal_quotes_no_row(tmp_path: Path, rows: bytes, what: str) -> None:
+    (tmp_path / "rows.csv").write_bytes(rows)
+    with pytest.raises(RequestError, match=what) as refused:
+        draft_schema(tmp_path / "rows.csv", name="t", source="csv:rows.csv")
+    assert "Kanarie" not in str(refused.value)
+
+
+def test_a_draft_says_where_it_is_in_doubt(tmp_path: Path) -> None:
+    rows = "".join(f"p{i % 150},{i if i % 50 else 'x'}\n" for i in range(300))
+    (tmp_path / "rows.csv").write_text(f"patient,age\n{rows}")
+    text = draft_schema(tmp_path / "rows.csv", name="t", source="csv:rows.csv")
+    assert '# too many different values for a category: type = "id"' in text
+    assert "# 294 of 300 cells are numbers" in text
+
+
 def test_nobody_drafts_from_rows_that_nobody_called_public(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     pyarrow.csv.write_csv(ROWS, tmp_path / "rows.csv")
     assert run(["draft", str(tmp_path / "rows.csv")]) == 8

@@ -64,6 +64,14 @@ def test_every_kind_of_bad_value_is_counted_once() -> None:
     assert not report.is_clean
 
 
+def test_rows_of_which_the_declaration_says_what_becomes_are_no_fault() -> None:
+    schema = clinic_schema(unit=USER)
+    report = check(opened(schema, rows({"age": "999"}, {"ward": "Z"}, {"day": "2023-12-31"}, {"age": None}))[0])
+    assert {f.kind for f in report.findings} == {"outside", "unlisted", "null", "over_max_rows"}
+    assert report.is_clean
+    assert not check(opened(schema, rows({"patient": None}))[0]).is_clean
+
+
 def test_each_finding_says_what_happens_and_which_line_mends_it() -> None:
     report = check(opened(clinic_schema(), rows({"age": "999"}, {"ward": "Z"}, {"day": "31.1.2024"}, {"age": None}))[0])
     outside = found(report, "outside", "attribute age")

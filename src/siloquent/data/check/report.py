@@ -18,8 +18,8 @@ Kind = Literal[
     "violated",
     "not_checked",
 ]
-NOTES: tuple[Kind, ...] = ("extra_column", "null", "not_checked")
-"""Findings that are no fault: rows or declarations that are as they may be."""
+NOTES: tuple[Kind, ...] = ("extra_column", "null", "outside", "unlisted", "over_max_rows", "not_checked")
+"""Findings that are no fault: the declaration itself says what becomes of such rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Finding:
 
     @property
     def is_problem(self) -> bool:
-        """Whether rows are lost, moved or contradict a declaration."""
+        """Whether rows are lost, or contradict the declaration, in a way that it does not cover."""
         return self.kind not in NOTES
 
 
