@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from siloquent.errors import BudgetExceeded, KeyReused, LedgerError, NotAllowed, RequestError, UnknownName
-from siloquent.ledger import Checkpoint, Ledger, Permit, Stored
+from siloquent.ledger import Checkpoint, Ledger, Permit, Stored, keeper
 from siloquent.privacy.accountants import AccountantName, Cost, limit_of
 from siloquent.privacy.events import (
     FREE,
@@ -164,12 +164,15 @@ class LedgerContract:
         assert ledger.account(TABLE).spent == Cost(0)
         assert kinds(ledger) == ["open-account", "reserve", "settle"]
 
-    def test_the_time_of_settling_is_that_of_reserving(self, ledger: Ledger) -> None:
+    def test_the_time_of_settling_is_that_of_reserving(self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
         open_visits(ledger)
+        hours = iter(range(24))  # by the clock that entries are dated by, an hour passes between any two
+        monkeypatch.setattr(keeper, "now", lambda: f"2030-01-01T{next(hours):02}:00:00Z")
         permit = reserved(ledger, laplace("0.3"))
         ledger.settle(permit, permit.event, b"x")
-        reserve, settle = list(ledger.entries())[-2:]
-        assert reserve.at == settle.at
+        reserved(ledger, laplace("0.1"))
+        reserve, settle, later = list(ledger.entries())[-3:]
+        assert reserve.at == settle.at < later.at
 
     # Limits
 
