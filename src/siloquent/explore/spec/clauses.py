@@ -19,6 +19,7 @@ from siloquent.explore.spec.words import AGGREGATES, CLAUSES, COMPARISONS, OTHER
 _COUNT_OF = Refusal(
     "COUNT counts rows: COUNT(*).", "COUNT(*), with WHERE ward IS NOT NULL where rows without a ward are to be left out"
 )
+_SEPARATORS = Refusal("Numbers take a point and no separators.", "ERROR 1000, CONFIDENCE 0.95")
 _IN_ROWS = Refusal(
     "The errors of SUM, AVG, VAR and STDDEV are in the attribute's own unit.", "ERROR 5000, without ROWS"
 )
@@ -241,8 +242,13 @@ def _error(cursor: Cursor, tail: Tail) -> None:
         tail.bounds.append(Bound(error, cursor.take("ROWS", "PERCENT") == "PERCENT"))
         if cursor.at("%"):
             raise cursor.refused(Refusal("The share of size_hint is written in words.", "ERROR 2 PERCENT"))
+        comma = cursor.token
         if not cursor.take(","):
             return
+        # 1,000: digits right behind the comma, where no further error bound is asked for.
+        is_behind = cursor.token.start == comma.start + 1 and len(cursor.token.text) == 3
+        if len(tail.bounds) >= len(tail.asked) and cursor.token.kind == "number" and is_behind:
+            raise cursor.refused(_SEPARATORS)
 
 
 def _budget(cursor: Cursor, tail: Tail) -> None:
@@ -260,6 +266,8 @@ def _confidence(cursor: Cursor, tail: Tail) -> None:
         if not whole:
             raise SyntaxProblem("Nothing is divided by zero", position=start)
         share /= whole
+    if cursor.at(","):
+        raise cursor.refused(_SEPARATORS)
     if cursor.at("%", "PERCENT"):
         raise cursor.refused(Refusal("CONFIDENCE lies between 0 and 1.", "CONFIDENCE 0.9995"))
     tail.beta = 1 - share

@@ -8,9 +8,10 @@ from difflib import get_close_matches
 
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.forms import MOST_DEPTH
+from siloquent.explore.spec.named import own_names
 from siloquent.explore.spec.numbers import check_number
 from siloquent.explore.spec.tokens import Token, tokens
-from siloquent.explore.spec.words import CLAUSES, RESERVED, WHY_NOT, Refusal
+from siloquent.explore.spec.words import CLAUSES, RESERVED, WHY_NOT, Refusal, with_names
 
 _LONGEST_WORD = 40
 
@@ -126,7 +127,11 @@ class Cursor:
     def refused(self, why: Refusal) -> RequestError:
         """The error to raise because what stands here is understood, and not answered."""
         place = f"{_shown(self.token)} at character {self.token.start}"
-        return RequestError(f"{why.reason.removesuffix('.')} ({place}).", fix=why.fix)
+        return RequestError(f"{why.reason.removesuffix('.')} ({place}).", fix=self.example(why.fix))
+
+    def example(self, text: str) -> str:
+        """``text`` with this question's table, key and attribute in the places of visits, ward and cost."""
+        return with_names(text, own_names(self._tokens))
 
 
 def _near(token: Token, expected: Sequence[str]) -> str:

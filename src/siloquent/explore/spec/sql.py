@@ -15,6 +15,7 @@ from siloquent.explore.spec.words import CLAUSES, TAIL, WHY_NOT, Refusal
 EVERY_ROW = Predicates((And(()),))
 """The workload of a SELECT without GROUP BY: one part, which every row meets."""
 
+_TABLE_ALIAS = Refusal("Tables and attributes have no other names (aliases).", "use the declared names alone")
 _KEY_ALIAS = Refusal("A key keeps its own name.", "leave AS out; only aggregates may be renamed")
 _NO_GROUPS = Refusal("HAVING and ORDER BY .. LIMIT choose among groups.", "add GROUP BY")
 
@@ -83,9 +84,13 @@ def _read_items(cursor: Cursor) -> _Items:
             raise cursor.problem()
         if at_aggregate(cursor):
             items.shown.append(Item(read_aggregate(cursor), read_alias(cursor)))
+            if _is_bare_alias(cursor, ",", "FROM"):
+                raise cursor.refused(
+                    Refusal("A column of the answer is named behind AS.", f"AS {cursor.token.text[:40]}")
+                )
         else:
             items.keys.append((cursor.token.start, read_expression(cursor)))
-            if cursor.at("AS"):
+            if cursor.at("AS") or _is_bare_alias(cursor, ",", "FROM"):
                 raise cursor.refused(_KEY_ALIAS)
         if not cursor.take(","):
             return items
@@ -116,7 +121,21 @@ def read_table_name(cursor: Cursor) -> str:
         raise cursor.refused(Refusal("Tables have one name, without database or schema.", "FROM visits"))
     if cursor.at("AS"):
         raise cursor.refused(Refusal("A question has one table, so it needs no other name.", "leave AS out"))
+    if _is_bare_alias(cursor, ",", "JOIN", "USING", "ON", *_CLAUSES, *TAIL) or (
+        cursor.token.kind in ("word", "quoted") and cursor.following.kind == "end" and cursor.token.word not in _WORDS
+    ):
+        raise cursor.refused(_TABLE_ALIAS)
     return table
+
+
+_CLAUSES = tuple(clause.split()[0] for clause in CLAUSES)
+_WORDS = frozenset((*_CLAUSES, *TAIL, *WHY_NOT, "ON", "AS", "JOIN"))
+
+
+def _is_bare_alias(cursor: Cursor, *behind: str) -> bool:
+    """Whether a name stands here as SQL's other name for what came before it, one of ``behind`` next."""
+    is_name = cursor.token.kind == "quoted" or (cursor.token.kind == "word" and cursor.token.word not in _WORDS)
+    return is_name and cursor.following.word in behind
 
 
 def _read_groups(cursor: Cursor, items: _Items) -> Workload:
@@ -128,7 +147,7 @@ def _read_groups(cursor: Cursor, items: _Items) -> Workload:
                 "Values are shown for groups only, never for single rows",
                 position=items.keys[0][0],
                 expected="GROUP BY",
-                fix="SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200",
+                fix=cursor.example("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200"),
             )
         return EVERY_ROW
     cursor.expect("BY")
@@ -139,7 +158,9 @@ def _read_groups(cursor: Cursor, items: _Items) -> Workload:
     for start, key in items.keys:
         if key not in known:
             wrong = "is not one of the keys behind GROUP BY" if key not in keys else "is named twice"
-            raise SyntaxProblem(f"This item {wrong}", position=start, fix="SELECT ward, COUNT(*) .. GROUP BY ward")
+            raise SyntaxProblem(
+                f"This item {wrong}", position=start, fix=cursor.example("SELECT ward, COUNT(*) .. GROUP BY ward")
+            )
         known.discard(key)
     return workload
 
@@ -165,5 +186,5 @@ def _nothing_asked(cursor: Cursor) -> SyntaxProblem:
         "Nothing is asked about the groups",
         position=cursor.token.start,
         expected="an aggregate among the items, HAVING, or ORDER BY .. LIMIT",
-        fix="SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200",
+        fix=cursor.example("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200"),
     )

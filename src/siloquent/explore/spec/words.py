@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 _RESERVED = "SELECT FROM WHERE GROUP HAVING ORDER LIMIT AND OR NOT IN LIKE BETWEEN IS NULL TRUE FALSE AS ERROR BUDGET"
@@ -23,7 +24,7 @@ class Refusal(NamedTuple):
 
 _ROWS = Refusal(
     "Rows are never shown, only counts and sums of them.",
-    "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200",
+    "SELECT COUNT(*) FROM visits ERROR 200",
 )
 _READS = Refusal("Questions only read.", "begin with SELECT, BIN or EXPLAIN PRIVACY")
 _JOIN = Refusal("A question has one table, or two that are joined on one key.", "FROM visits JOIN wards USING (ward)")
@@ -106,10 +107,27 @@ _INTERPOLATED = Refusal("A quantile here is a declared value, with a bound on it
 _MODE = Refusal("The most frequent value is a choice among groups.", "GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1")
 
 
+def plain_name(name: str) -> str:
+    """``name`` as a question may hold it: in double quotes if it needs them, and cut if it is very long."""
+    is_plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,39}", name) and name.upper() not in RESERVED
+    return name if is_plain else '"{}"'.format(name[:40].replace('"', '""'))
+
+
 def bounds_of(attribute: str, *, largest: bool) -> str:
     """What to ask instead of the first or last value of ``attribute``."""
-    plain = attribute if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", attribute) else f'"{attribute[:40]}"'
-    return f"QUANTILE({plain}, {'0.99' if largest else '0.01'}) with an ERROR in rows"
+    return f"QUANTILE({plain_name(attribute)}, {'0.99' if largest else '0.01'}) with an ERROR in rows"
+
+
+def with_names(example: str, own: Mapping[str, str]) -> str:
+    """``example`` with the names of somebody's own question in the places of visits, ward and cost.
+
+    >>> with_names("SELECT ward, COUNT(*) FROM visits GROUP BY ward", {"ward": "station", "visits": "stays"})
+    'SELECT station, COUNT(*) FROM stays GROUP BY station'
+    """
+    return _EXAMPLE.sub(lambda found: plain_name(own.get(found[0], found[0])), example)
+
+
+_EXAMPLE = re.compile(r"\b(visits|ward|cost)\b")
 
 
 OTHER_AGGREGATES: dict[str, Refusal] = {

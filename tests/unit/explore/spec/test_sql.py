@@ -142,7 +142,7 @@ def test_comments_and_line_breaks_are_space() -> None:
         ("SELECT COUNT(*) FROM WHERE age > 3 ERROR 5", 21, "the name of a table", 'write "WHERE" in double quotes'),
         ("SELECT COUNT(*) FROM visits WHERE age > ERROR 5", 40, "the name of an attribute", "double quotes"),
         ("SELECT ward, COUNT(*) FROM visits ERROR 5", 7, "GROUP BY", "GROUP BY ward"),
-        ("SELECT ward, COUNT(*) FROM visits GROUP BY sex ERROR 5", 7, "", "GROUP BY ward"),
+        ("SELECT ward, COUNT(*) FROM visits GROUP BY sex ERROR 5", 7, "", "GROUP BY sex"),
         ("SELECT COUNT(*) FROM visits", 27, "ERROR or BUDGET", "ERROR 200"),
         ("SELECT ward FROM visits GROUP BY ward ERROR 5", 38, "HAVING or ORDER BY", ""),
     ],
