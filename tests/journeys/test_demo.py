@@ -40,7 +40,7 @@ def test_prices_answers_receipts_refusals_and_the_ledger_are_shown(told: tuple[P
         "All 12 entries are as they were written.",
     ):
         assert words in done.out
-    for words in ("Did you mean 'ward'", "[budget_exceeded]", "ERROR 207", "Spent: nothing."):
+    for words in ("Did you mean 'ward'", "[budget_exceeded]", "ERROR 142", "Spent: nothing."):
         assert words in done.err
 
 

@@ -9,7 +9,7 @@ from siloquent.demo.sketching import SKETCH_STEPS
 WARDS = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200 CONFIDENCE 0.99"
 ICEBERG = "SELECT diagnosis FROM visits GROUP BY diagnosis HAVING COUNT(*) > 700 ERROR 200"
 BUDGET = "SELECT age, COUNT(*) FROM visits GROUP BY age BUDGET 0.004 RHO"
-CHAPTERS = "SELECT chapter, COUNT(*) FROM visits GROUP BY chapter ERROR 200 CONFIDENCE 0.99"
+CHAPTERS = "SELECT chapter, COUNT(*) FROM visits GROUP BY chapter ERROR 100 CONFIDENCE 0.99"
 SLIP = "SELECT wrad, COUNT(*) FROM visits GROUP BY wrad ERROR 200"
 
 
@@ -54,11 +54,11 @@ _THE_REST = (
     ),
     Step("A slip of the keyboard costs nothing.", ("--analyst", "ana", "ask", SLIP, "--yes"), ends=2),
     Step(
-        "Bo may spend a tenth of the budget. His first question fits.",
+        "Bo may spend a tenth of the budget. What Ana was told serves him too: it costs nobody anything.",
         ("--analyst", "bo", "ask", WARDS, "--key", "wards", "--yes"),
     ),
     Step(
-        "His second one does not: the ledger refuses before a row is read, and names what would fit.",
+        "A question of his own does not fit: the ledger refuses before a row is read, and names what would fit.",
         ("--analyst", "bo", "ask", CHAPTERS, "--yes"),
         ends=3,
     ),

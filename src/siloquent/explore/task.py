@@ -53,7 +53,7 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
     limit = limit_of_budget(schema.budget)
     course = chart(query, schema, left=limit)
     asked = _Asked(key, account, request_digest(session, query, account, schema), max_cost, render(query))
-    earlier = _earlier(session, schema, account)
+    earlier = _earlier(session, query, account)
     if too_dear := asked.too_dear(session, replace(course, first=with_reuse(course.first, earlier)).event):
         raise too_dear
     try:
@@ -67,20 +67,22 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
     return assemble(progress)
 
 
-def _earlier(session: Session, schema: TableSchema, account: Account) -> Recall:
+def _earlier(session: Session, query: Query, account: Account) -> Recall:
     """The earlier answers that may be drawn from: everybody's, or the account's own where analysts do not share."""
+    if query.reuse == "none":
+        return Recall((), 0)
+    schema = session.schema(query.table)
     found = recall(session.ledger, schema.account)
     return found if schema.budget.sharing == "pool" else found.of(account.name)
 
 
 def _second(session: Session, progress: Progress, asked: _Asked, limit: Cost) -> Progress:
     """One step further. Where that is refused the first one is kept: it was paid for."""
-    schema = progress.course.schema
     try:
         step = after(progress.course, progress.values, progress.chosen, left=limit)
         if step is None:
             return progress.stopped_by("no group was large enough or reported: nothing more was asked, or paid")
-        earlier = _earlier(session, schema, asked.account)
+        earlier = _earlier(session, progress.course.query, asked.account)
         if too_dear := asked.too_dear(session, with_reuse(step, earlier).event):
             return progress.stopped_by(f"{_KEPT}: {too_dear.detail}")
         return progress.with_step(*_settled(session, step, asked, earlier))
@@ -97,10 +99,10 @@ def explain(session: Session, query: Query) -> Explanation | CompositeExplanatio
     schema = session.schema(query.table)
     account = session.account(query.table)
     course = chart(query, schema, left=limit_of_budget(schema.budget))
-    earlier = _earlier(session, schema, account)
+    earlier = _earlier(session, query, account)
     course = replace(course, first=with_reuse(course.first, earlier))
     left, stale = session.left(query.table), earlier.passed_over(schema.version)
-    notes = (stale,) if stale and query.reuse != "none" else ()
+    notes = (stale,) if stale else ()
     if query.is_composite:
         return replace(explain_course(course, account=account.name, left=left), notes=notes)
     return replace(explain_plan(course.first.plans[0], account=account.name, left=left), notes=notes)
