@@ -18,9 +18,16 @@ from audit.harness import assert_caught, assert_private
 from siloquent.explore.measure.base import answers, product, sum_units
 from siloquent.explore.plan.planner import Plan, plan
 from siloquent.explore.spec import parse
-from siloquent.privacy import Cost, DiscreteGaussian, DiscreteLaplace, accountant, epsilon_of_zcdp
+from siloquent.privacy import (
+    Cost,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    GeometricTopK,
+    accountant,
+    epsilon_of_zcdp,
+)
 from siloquent.privacy.noise import add_gaussian, add_laplace
-from siloquent.schema import Attribute, Budget, Domain, TableSchema
+from siloquent.schema import Attribute, Budget, Domain, TableSchema, Unit
 
 pytestmark = pytest.mark.statistical
 N, MANY = 6_000, 200_000
@@ -31,7 +38,7 @@ ATTRIBUTES = (
     Attribute("floor", "integer", lo=D(0), hi=D(3), grid=D(1)),
     Attribute("cost", "integer", lo=D(-100), hi=D(10**6), grid=D(1)),
 )
-Rows = list[tuple[int, int, int]]
+Rows = list[tuple[int, ...]]
 """age, floor, cost"""
 
 BLOCKS = (
@@ -42,18 +49,22 @@ NESTED_SUMS = "BIN t ON SUM(cost) WHERE W = {age < 1, age < 2, age < 3, age < 4}
 BASE: Rows = [(0, 0, 5), (1, 2, 77_777), (3, 3, -100)]
 PAIRS = {
     "add-remove": (BASE, [*BASE, (0, 0, 10**6)]),
-    "replace-one": ([*BASE, (0, 0, 10**6)], [*BASE, (2, 2, -100)]),
+    "replace-one": ([*BASE, (0, 0, 10**6)], [*BASE, (2, 2, 10**6)]),  # no other pair moves sums of disjoint rows more
 }
+TOP = "BIN t ON %s WHERE W = {age = 0, age > 0} ORDER BY %s DESC LIMIT 1 ERROR %d CONFIDENCE 0.9"
+TOP_COUNT, TOP_SUM = TOP % ("COUNT(*)", "COUNT(*)", 4), TOP % ("SUM(debt)", "SUM(debt)", 8 * 10**6)
+MIXED = [(0, 10**6), (2, -(10**6))]
 CASES = [("blocks", BLOCKS, 4), ("sums", SUMS, 2_500_000), ("nested sums", NESTED_SUMS, 4_000_000)]
 
 
+def budget_of(name: str) -> Budget:
+    if name == "pure":
+        return Budget("pure", epsilon=Fraction(100))
+    return Budget("zcdp", rho=Fraction(100), delta=Fraction(1, 100))
+
+
 def planned(text: str, name: str, adjacency: str) -> Plan:
-    budget = (
-        Budget("pure", epsilon=Fraction(100))
-        if name == "pure"
-        else Budget("zcdp", rho=Fraction(100), delta=Fraction(1, 100))
-    )
-    schema = TableSchema("t", Domain(ATTRIBUTES), budget, adjacency=adjacency)  # type: ignore[arg-type]
+    schema = TableSchema("t", Domain(ATTRIBUTES), budget_of(name), adjacency=adjacency)  # type: ignore[arg-type]
     return plan(parse(text), schema, left=Cost(10**17))
 
 
@@ -62,14 +73,15 @@ def columns(found: Plan, rows: Rows) -> list[NDArray[np.int64]]:
     for part in found.compiled.parts:
         counts, sums = (np.zeros(part.block.size, dtype=np.int64) for _ in range(2))
         for row in rows:
-            values = dict(zip(domain.names, row, strict=True))
+            values = dict(zip(domain.names, row, strict=False))  # the name of a user comes last, and is not needed
             places = [
                 classes[domain[name].index(values[name])]
                 for name, classes in zip(part.block.attributes, part.block.classes, strict=True)
             ]
             cell = int(np.ravel_multi_index(places, part.block.shape))
             counts[cell] += 1
-            sums[cell] += domain["cost"].index(values["cost"])
+            if summed is not None:
+                sums[cell] += domain[summed.attribute].index(values[summed.attribute])
         folded.append(part.fold(counts) if summed is None else sum_units(summed, part, sums, counts))
     return folded
 
@@ -122,6 +134,24 @@ def test_the_cases_are_what_they_say() -> None:
     assert summed.quantum == 256
 
 
+@pytest.mark.parametrize("adjacency", PAIRS)
+def test_the_top_of_sums_of_both_signs_keeps_its_claim_for_a_user_of_mixed_rows(adjacency: str) -> None:
+    attributes = (ATTRIBUTES[0], Attribute("debt", "integer", lo=D(-(10**6)), hi=D(10**6), grid=D(1)))
+    schema = TableSchema(
+        "t",
+        Domain((*attributes, Attribute("who", "id"))),
+        budget_of("pure"),
+        unit=Unit("user", "who", 2),
+        adjacency=adjacency,  # type: ignore[arg-type]
+    )
+    every = plan(parse(TOP_SUM), schema, left=Cost(10**17))
+    (top,) = [one.priced for one in every.candidates if isinstance(one.priced.event, GeometricTopK)]
+    found = replace(every, chosen=top)
+    others = [(0, 10**6)] * 3 + [(2, 10**6)]
+    pair = (others, [*others, *MIXED]) if adjacency == "add-remove" else ([*others, *MIXED], [*others, (2, 10**6)])
+    assert_private(release(found), pair, n=N, **claim(found))
+
+
 # Planted faults: what really runs, charged with the price of the fault.
 
 
@@ -153,6 +183,23 @@ def test_the_price_of_adding_a_row_charged_for_replacing_one_is_caught() -> None
 def test_a_sum_charged_as_if_values_ended_at_half_their_bound_is_caught(name: str) -> None:
     found = charged(planned(SUMS % 2_500_000, name, "add-remove"), Fraction(1, 2))
     assert_caught(noise_again(found), PAIRS["add-remove"], n=MANY, **claim(found))
+
+
+@pytest.mark.parametrize("name", ["pure", "zcdp"])
+def test_a_sum_charged_for_adding_a_row_where_one_is_replaced_is_caught(name: str) -> None:
+    """The factor of two in L1, and in squared L2, that a replaced row costs."""
+    added = planned(SUMS % 2_500_000, name, "add-remove")
+    assert_caught(noise_again(added), PAIRS["replace-one"], n=MANY, **claim(added))
+
+
+def test_the_top_of_counts_charged_as_monotone_where_rows_are_replaced_is_caught() -> None:
+    """One count falls while the other grows, which costs twice what moves in one direction cost."""
+    found = planned(TOP_COUNT, "pure", "replace-one")
+    assert isinstance(found.event, GeometricTopK)
+    assert not found.event.monotone
+    half = replace(found, chosen=replace(found.chosen, event=replace(found.event, monotone=True)))
+    ahead = [(0, 0, 5), (0, 0, 5), (2, 2, 5)]
+    assert_caught(release(half), ([*ahead, (0, 0, 5)], [*ahead, (2, 2, 5)]), n=2 * N, **claim(half))
 
 
 def test_a_sum_of_steps_charged_as_one_of_units_is_caught() -> None:
