@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from siloquent import session as floor
-from siloquent.errors import NotAllowed, SchemaError, SiloquentError
+from siloquent.errors import NotAllowed, RequestError, SchemaError, SiloquentError
 from siloquent.schema import TableSchema
 from siloquent.schema.workspace import find_workspace, read_workspace
 
@@ -43,6 +43,11 @@ class Session(floor.Session):
         """
         from siloquent import explore
 
+        if key is not None and not isinstance(key, str):
+            raise RequestError(
+                f"A key has 1 to 64 printable characters; this one is {type(key).__name__}.",
+                fix=f"key={str(key)[:40]!r}",
+            )
         return explore.answer(self, _query(question), key=key, max_cost=max_cost)
 
     def explain(self, question: str | Query | Asks) -> Explanation | CompositeExplanation:

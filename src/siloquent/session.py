@@ -92,12 +92,23 @@ class Session:
         """Serve an Arrow, pandas or polars object (anything with ``__arrow_c_stream__``) as the table of ``schema``.
 
         Raises:
-            SchemaError: a table of that name is declared in the workspace.
+            SchemaError: a table of that name is declared in the workspace, or ``frame`` does not fit ``schema``.
+            UnknownName: ``frame`` lacks a declared column (did you mean).
         """
+        if not isinstance(schema, TableSchema):
+            raise SchemaError(
+                f"A frame needs its declaration first, not {type(schema).__name__}.",
+                fix="session.add_frame(siloquent.read_schema(text), frame)",
+            )
         if schema.name in self.workspace.table_names():
             raise SchemaError(f"The workspace declares a table {schema.name!r} already.", fix="give it another name")
+        self._forget(schema.name)
         self._frames[schema.name] = (schema, frame)
-        self._tables.pop(schema.name, None)
+        try:
+            self.table(schema.name)
+        except BaseException:  # allowed: whatever went wrong, the frame is let go and it is raised again
+            del self._frames[schema.name]
+            raise
 
     def table(self, name: str) -> PrivateTable:
         """The private table ``name``; only measure rooms can get anything out of it, and only with a permit.

@@ -49,12 +49,17 @@ def _decimal_as_number() -> Any:
     return Generator
 
 
+_FROM_A_FILE = 'read_schema(pathlib.Path("schemas/visits.toml").read_text(encoding="utf-8"))'
+
+
 def read_toml(text: str) -> dict[str, Any]:
     """``text`` as TOML with decimal numbers, limited in size.
 
     Raises:
         SchemaError: too large or too deep, or not TOML; it says the line.
     """
+    if not isinstance(text, str):
+        raise SchemaError(f"A declaration is TOML text, not {type(text).__name__}.", fix=_FROM_A_FILE)
     if len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
         raise SchemaError(f"A file of declarations is at most {MOST_BYTES // 2**20} MiB.")
     if text.count("\n") > MOST_LINES:
@@ -65,7 +70,8 @@ def read_toml(text: str) -> dict[str, Any]:
         raw = tomllib.loads(text, parse_float=finite)
         _check_values(raw)
     except tomllib.TOMLDecodeError as wrong:
-        raise SchemaError(f"This is not TOML: {wrong}.") from None
+        is_path = "\n" not in text and text.strip().endswith(".toml")
+        raise SchemaError(f"This is not TOML: {wrong}.", fix=_FROM_A_FILE if is_path else "") from None
     except RecursionError:
         raise _too_deep() from None
     except (ValueError, InvalidOperation):

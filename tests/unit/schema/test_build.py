@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -311,3 +312,10 @@ def test_bounds_with_a_zone_are_those_moments_in_utc() -> None:
 def test_dotted_keys_of_ordinary_depth_and_dots_in_texts_are_read() -> None:
     text = table_file(AGE).replace("[budget]", "[budget]\nanalysts.ana = '0.5'\nanalysts.'b.o' = '0.5'")
     assert [name for name, _ in parse_schema(text + "# " + "a." * 9).budget.shares] == ["ana", "b.o"]
+
+
+@pytest.mark.parametrize("path", ["schemas/visits.toml", Path("schemas/visits.toml")])
+def test_a_path_instead_of_a_text_is_told_how_to_be_read(path: object) -> None:
+    with pytest.raises(SchemaError) as refused:
+        parse_schema(path)  # type: ignore[arg-type]
+    assert "read_text" in refused.value.fix

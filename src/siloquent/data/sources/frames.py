@@ -21,8 +21,8 @@ def arrow_table(frame: Any, limits: Limits, columns: Iterable[str], *, table: st
         frame: A pyarrow table, batch or reader; a pandas, polars or other frame that narwhals knows, lazy ones too; or
             any object with ``__arrow_c_stream__``.
     Raises:
-        SchemaError: It is none of these, or has two columns of one name, or too many.
-        DataError: It cannot be turned into Arrow, such as a column of mixed types, or its buffers are not right.
+        SchemaError: It is none of these, or has two columns of one name, or too many, or one of mixed types.
+        DataError: It cannot be turned into Arrow otherwise, or its buffers are not right.
     """
     import narwhals.stable.v2 as nw
     import pyarrow as pa
@@ -33,6 +33,9 @@ def arrow_table(frame: Any, limits: Limits, columns: Iterable[str], *, table: st
             f"The frame of {table!r} is {type(frame).__name__}; expected an Arrow, pandas or polars table.",
             fix="pyarrow.table({...}), or give the table a source",
         )
+    columns = {column.casefold() for column in columns}
+    if isinstance(known, nw.DataFrame):
+        _require_pure(known, columns, table=table)
     result = quiet(_converted)(frame, known)
     assert isinstance(result, pa.Table)
     folded = [name.casefold() for name in result.column_names]
@@ -40,7 +43,28 @@ def arrow_table(frame: Any, limits: Limits, columns: Iterable[str], *, table: st
         raise SchemaError(f"The frame of {table!r} has two columns of one name (case does not count).")
     if len(folded) > limits.columns:
         raise SchemaError(f"The frame of {table!r} has {len(folded):,} columns; the most is {limits.columns:,}.")
-    return quiet(_readable)(result, {column.casefold() for column in columns})
+    return quiet(_readable)(result, columns)
+
+
+def _require_pure(frame: Any, wanted: set[str], *, table: str) -> None:
+    """Refuse a column of Python objects that Arrow has no one type for; whose frame it is sees its values anyway."""
+    import narwhals.stable.v2 as nw
+    import pyarrow as pa
+
+    for name, kind in frame.collect_schema().items():
+        if kind != nw.Object or name.casefold() not in wanted:
+            continue
+        try:
+            frame[name].to_arrow()
+        except (pa.ArrowException, TypeError, ValueError):
+            error = SchemaError(
+                f"The column {name!r} in the frame of {table!r} holds values of mixed types.",
+                fix=f'give it one type, as with frame["{name}"].astype("string"), before it is handed over',
+            )
+        else:
+            continue
+        error.__suppress_context__ = True
+        raise error
 
 
 def _readable(table: pa.Table, wanted: set[str]) -> pa.Table:

@@ -302,7 +302,13 @@ class Question:
 
 
 def _condition(condition: Condition) -> Predicate:
-    return parse_predicate(condition) if isinstance(condition, str) else condition
+    if isinstance(condition, str):
+        return parse_predicate(condition)
+    if not isinstance(condition, Predicate):
+        raise RequestError(
+            f"A condition is written as behind WHERE, not as {type(condition).__name__}.", fix='.where("age > 30")'
+        )
+    return condition
 
 
 def _all(conditions: tuple[Predicate, ...]) -> Predicate | None:

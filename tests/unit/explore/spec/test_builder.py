@@ -122,3 +122,9 @@ def test_a_wrong_step_is_refused_in_words(what: str) -> None:
 def test_a_question_is_a_plain_value() -> None:
     assert isinstance(count("t"), Question)
     assert hash(count("t").by("a")) == hash(count("t").by("a"))
+
+
+def test_a_condition_that_is_no_text_is_refused_with_how_to_write_it() -> None:
+    with pytest.raises(RequestError) as refused:
+        count("visits").where(lambda row: row.age > 30)  # type: ignore[arg-type]
+    assert refused.value.fix == '.where("age > 30")'
