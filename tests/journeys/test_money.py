@@ -126,3 +126,12 @@ def test_an_analyst_sees_their_own_account_alone(types: Types) -> None:
     whole = types("ledger", "show", "visits", "--last", "2", "--json").document
     assert len(whole["entries"]) == 2
     assert [account["name"] for account in whole["accounts"]] == ["visits@1", "visits@1/ana", "visits@1/bo"]
+
+
+def test_the_shown_price_is_what_the_ledger_charges_however_little_that_is(types: Types, owner: Person) -> None:
+    question = "SELECT COUNT(*) FROM visits ERROR 1000000000"
+    shown = types("explain", question, "--json").document
+    answer = types("ask", question, "--yes", "--json").document
+    assert owner.spent() == 1
+    assert shown["cost"]["rho"] == answer["cost"]["rho"] == "0.000000000001"
+    assert {one["worst"] for one in shown["candidates"]} == {"0.000000000001"}

@@ -81,8 +81,9 @@ class SketchPlan:
 
     @property
     def price(self) -> Fraction:
-        """The price in the account's epsilon or rho."""
-        return accountant(self.schema.budget.accountant).price(self.event).amount
+        """What is charged, in the account's epsilon or rho: whole units of the ledger, rounded up."""
+        book = accountant(self.schema.budget.accountant)
+        return Fraction(book.cost(self.event).amount, book.scale)
 
     @property
     def noise_deviation(self) -> float:

@@ -132,9 +132,10 @@ def assemble(schema: TableSchema, stored: Stored) -> Sketch:
 
 
 def guarantee_of(schema: TableSchema, stored: Stored) -> Guarantee:
-    """The guarantee of a settled sketch: its exact price, and what the whole table has spent with it."""
+    """The guarantee of a settled sketch: what was charged for it, and what the whole table has spent with it."""
     book = accountant(schema.budget.accountant)
     price, zcdp = book.price(stored.event), book.name == "zcdp"
+    charged = Fraction(book.cost(stored.event).amount, book.scale)
     return Guarantee(
         definition=book.name,
         unit=schema.unit.words,
@@ -142,8 +143,8 @@ def guarantee_of(schema: TableSchema, stored: Stored) -> Guarantee:
         account=schema.account,
         spent_before=Fraction(stored.table_before.amount, book.scale),
         spent_after=Fraction(stored.table_after.amount, book.scale),
-        epsilon=Fraction(0) if zcdp else price.amount,
-        rho=price.amount if zcdp else Fraction(0),
+        epsilon=Fraction(0) if zcdp else charged,
+        rho=charged if zcdp else Fraction(0),
         delta=price.delta,
         report_delta=schema.budget.delta - schema.budget.delta_events if zcdp else Fraction(1, 10**6),
     )

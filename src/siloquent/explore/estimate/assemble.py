@@ -93,24 +93,29 @@ def _amount(schema: TableSchema, cost: Cost) -> Fraction:
     return Fraction(cost.amount, accountant(schema.budget.accountant).scale)
 
 
+def _charged(schema: TableSchema, progress: Progress) -> Fraction:
+    """What the account paid, in the ledger's whole units."""
+    steps = [one.stored for one in progress.taken]
+    return sum((_amount(schema, one.spent_after) - _amount(schema, one.spent_before) for one in steps), Fraction(0))
+
+
 def _paid(schema: TableSchema, progress: Progress) -> Paid:
     last = progress.taken[-1].stored
     limit = _amount(schema, progress.course.limit)
     if "/" in last.account:
         limit *= dict(schema.budget.shares).get(last.account.partition("/")[2], Fraction(1))
-    steps = [one.stored for one in progress.taken]
-    paid = sum(_amount(schema, one.spent_after) - _amount(schema, one.spent_before) for one in steps)
     return Paid(
         last.account,
         accountant(schema.budget.accountant).symbol,
-        Fraction(paid),
+        _charged(schema, progress),
         limit - _amount(schema, last.spent_after),
     )
 
 
 def guarantee_of(schema: TableSchema, progress: Progress) -> Guarantee:
-    """The guarantee of settled measurements: their exact price, and what the whole table has spent with them."""
+    """The guarantee of settled measurements: what was charged for them, which is never less than their exact price."""
     price = accountant(schema.budget.accountant).price(progress.event)
+    charged = _charged(schema, progress)
     zcdp = schema.budget.accountant == "zcdp"
     return Guarantee(
         definition=schema.budget.accountant,
@@ -119,8 +124,8 @@ def guarantee_of(schema: TableSchema, progress: Progress) -> Guarantee:
         account=schema.account,
         spent_before=_amount(schema, progress.taken[0].stored.table_before),
         spent_after=_amount(schema, progress.taken[-1].stored.table_after),
-        epsilon=Fraction(0) if zcdp else price.amount,
-        rho=price.amount if zcdp else Fraction(0),
+        epsilon=Fraction(0) if zcdp else charged,
+        rho=charged if zcdp else Fraction(0),
         delta=price.delta,
         report_delta=schema.budget.delta - schema.budget.delta_events if zcdp else Fraction(1, 10**6),
     )

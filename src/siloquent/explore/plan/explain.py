@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,7 +17,8 @@ from siloquent.privacy import Cost, accountant, digits
 class Explanation:
     """What a question would cost and how it would be answered; no data was touched.
 
-    ``left_before`` and ``left_after`` in the account's epsilon or rho; ``left_after`` is None if it does not fit.
+    ``price`` is what would be charged, in the ledger's whole units; it, ``left_before`` and ``left_after`` are in the
+    account's epsilon or rho; ``left_after`` is None if it does not fit.
     """
 
     plan: Plan
@@ -50,7 +52,7 @@ class Explanation:
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        """All applicable mechanisms, cheapest first."""
+        """All applicable mechanisms, cheapest first; below one unit of the ledger, all are charged that unit."""
         return self.plan.candidates
 
     def to_json(self) -> dict[str, Any]:
@@ -72,8 +74,8 @@ class Explanation:
             "candidates": [
                 {
                     "name": c.priced.name,
-                    "worst": digits(c.amount, 6),
-                    "least": digits(c.amount if c.least is None else c.least, 6),
+                    "worst": digits(self._charged(c.amount), 6),
+                    "least": digits(self._charged(c.amount if c.least is None else c.least), 6),
                     "reusable": c.priced.reusable,
                     "calibration": c.priced.calibration,
                 }
@@ -91,6 +93,11 @@ class Explanation:
             "data_touched": False,
         }
 
+    def _charged(self, amount: Fraction) -> Fraction:
+        """``amount`` in the ledger's whole units, rounded up."""
+        scale = accountant(self.plan.schema.budget.accountant).scale
+        return Fraction(math.ceil(amount * scale), scale)
+
     def _epsilon(self) -> dict[str, str]:
         return {} if self.epsilon is None else {"epsilon": digits(self.epsilon)}
 
@@ -101,7 +108,8 @@ def explain_plan(plan: Plan, *, account: str, left: Cost) -> Explanation:
 
     budget = plan.schema.budget
     book = accountant(budget.accountant)
-    cost, price = book.cost(plan.event), book.price(plan.event).amount
+    cost = book.cost(plan.event)
+    price = Fraction(cost.amount, book.scale)
     fits = cost.amount <= left.amount and cost.delta <= left.delta
     delta = float(budget.delta - budget.delta_events)
     return Explanation(

@@ -98,9 +98,10 @@ def explain_course(course: Course, *, account: str, left: Cost) -> CompositeExpl
 
     budget = course.schema.budget
     book = accountant(budget.accountant)
-    cost, price = book.cost(course.event), book.price(course.event).amount
-    fits = cost.amount <= left.amount and cost.delta <= left.delta
     steps: list[Step] = [course.first, *([course.second] if course.second else [])]
+    cost = sum((book.cost(step.event) for step in steps), Cost(0))  # every step is charged by itself, in whole units
+    price = Fraction(cost.amount, book.scale)
+    fits = cost.amount <= left.amount and cost.delta <= left.delta
     return CompositeExplanation(
         course=course,
         account=account,
