@@ -26,6 +26,7 @@ ADVICE = {
     "internal": "This is our bug. Keep the command and its output, and report it. A charge that was reserved stays.",
     "schema_invalid": "Read the place that the message names, change the line, run `siloquent check TABLE`.",
     "unknown_name": "Take one of the known names that the message lists; `siloquent tables` shows all.",
+    "workspace": "Name the workspace with `--workspace DIR`, or make one with `siloquent init DIR`.",
     "request_invalid": "Change the question as the message says. Nothing was asked of the data.",
     "syntax": "Look at the character that the message names; the language is in the explore reference.",
     "accuracy_unreachable": "Ask with the larger error that the message offers, or ask the owner for budget.",

@@ -48,13 +48,17 @@ class Session(floor.Session):
                 f"A key has 1 to 64 printable characters; this one is {type(key).__name__}.",
                 fix=f"key={str(key)[:40]!r}",
             )
-        return explore.answer(self, _query(question), key=key, max_cost=max_cost)
+        query = _query(question)
+        with explore.offering(self, query):
+            return explore.answer(self, query, key=key, max_cost=max_cost)
 
     def explain(self, question: str | Query | Asks) -> Explanation | CompositeExplanation:
         """What ``question`` would cost, how it would be answered, what would be left. Touches no data."""
         from siloquent import explore
 
-        return explore.explain(self, _query(question))
+        query = _query(question)
+        with explore.offering(self, query):
+            return explore.explain(self, query)
 
     def check(self, table: str) -> CheckReport:
         """What is wrong with a table's rows, for its owner's eyes only: exact counts, no privacy.

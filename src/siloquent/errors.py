@@ -2,10 +2,11 @@
 
     SiloquentError                     our bug or an unforeseen state     exit 1   HTTP 500
     ├── SchemaError                    a declaration is wrong             exit 2   HTTP 422
-    │   └── UnknownName                never declared; did you mean       exit 2   HTTP 404
+    │   ├── UnknownName                never declared; did you mean       exit 2   HTTP 404
+    │   └── WorkspaceError             no workspace, or not usable as one exit 2   HTTP 422
     ├── RequestError                   a question is wrong                exit 2   HTTP 422
     │   ├── SyntaxProblem              it cannot be read, and where       exit 2   HTTP 400
-    │   └── AccuracyUnreachable        no mechanism fits what is left     exit 4   HTTP 422
+    │   └── AccuracyUnreachable        no mechanism fits the budget       exit 4   HTTP 422
     ├── MissingExtra                   an optional package is absent      exit 2   HTTP 501
     ├── BudgetExceeded                 asked more than what is left       exit 3   HTTP 409
     ├── DataError                      the source failed; one fixed text  exit 5   HTTP 500
@@ -69,6 +70,13 @@ class UnknownName(SchemaError):
         super().__init__(f"No {kind} named {name!r}.{hint} Known: {', '.join(self.known) or 'none'}.", fix=fix)
 
 
+class WorkspaceError(SchemaError):
+    """The folder is no workspace, or cannot be made or read as one."""
+
+    code = "workspace"
+    title = "The workspace cannot be used"
+
+
 class RequestError(SiloquentError):
     """A question that cannot be answered as it stands; ``code`` may be narrowed per cause."""
 
@@ -91,11 +99,14 @@ class SyntaxProblem(RequestError):
 
 
 class AccuracyUnreachable(RequestError):
-    """No mechanism gives this accuracy for what is left; ``best_alpha`` is the smallest error bound that fits."""
+    """No mechanism gives this accuracy within the whole budget.
+
+    ``best_alpha`` is the smallest error bound that is payable: from what is left, if a session was asked; None if none.
+    """
 
     code = "accuracy_unreachable"
     exit_status = 4
-    title = "This accuracy costs more than what is left"
+    title = "This accuracy costs more than the whole budget"
 
     def __init__(self, detail: str, *, best_alpha: float | None = None, fix: str = "") -> None:
         self.best_alpha = best_alpha

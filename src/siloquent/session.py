@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import shlex
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from siloquent.errors import LedgerError, NotAllowed, RequestError, SchemaError, UnknownName
+from siloquent.errors import LedgerError, NotAllowed, RequestError, SchemaError, UnknownName, WorkspaceError
 from siloquent.ledger import Account, Ledger
 from siloquent.privacy import ATTO, Cost, accountant, rho_of_epsilon
 from siloquent.schema import Budget, TableSchema
@@ -32,8 +33,9 @@ class Session:
 
     def __init__(self, workspace: Workspace, ledger: Ledger, *, analyst: str | None = None) -> None:
         if analyst is not None and not _NAME.fullmatch(analyst):
-            raise RequestError("An analyst's name is 1 to 64 letters, digits, '_', '.' and '-'.")
+            raise RequestError("An analyst's name is 1 to 64 letters, digits, '_', '.' and '-'.", fix="--analyst ana")
         self.workspace, self.ledger, self.analyst = workspace, ledger, analyst
+        self._closed = False
         self._schemas: dict[str, tuple[bytes, TableSchema]] = {}
         self._frames: dict[str, tuple[TableSchema, object]] = {}
         self._tables: dict[str, tuple[TableSchema, PrivateTable]] = {}
@@ -56,8 +58,10 @@ class Session:
 
         Raises:
             UnknownName: it was never declared (did you mean).
+            RequestError: the session is closed.
             SchemaError: its file is wrong; the message says where.
         """
+        self._require_open()
         if name in self._frames:
             return self._frames[name][0]
         if name not in self.tables():
@@ -68,6 +72,10 @@ class Session:
 
             try:
                 schema = parse_schema(text.decode("utf-8"))
+            except SchemaError as wrong:
+                wrong.detail = f"schemas/{name}.toml: {wrong.detail}"
+                wrong.fix = wrong.fix or f"correct that file, then: siloquent check {name}"
+                raise
             except UnicodeDecodeError:
                 raise SchemaError(f"schemas/{name}.toml is not UTF-8.") from None
             if schema.name != name:
@@ -123,7 +131,11 @@ class Session:
             from siloquent.data import open_table
 
             frame = self._frames.get(name, (schema, None))[1]
-            opened = open_table(schema, self.workspace, self.ledger, salt=self._salt(schema), frame=frame)
+            try:
+                opened = open_table(schema, self.workspace, self.ledger, salt=self._salt(schema), frame=frame)
+            except UnknownName as unknown:
+                unknown.fix = unknown.fix or f"correct source in schemas/{name}.toml, then: siloquent check {name}"
+                raise
             self._forget(name)
             self._tables[name] = (schema, opened)
         return self._tables[name][1]
@@ -169,20 +181,32 @@ class Session:
         whole = limit_of_budget(schema.budget)
         account = self._known(schema.account)
         if account is not None and account.limit != whole:
-            self.ledger.set_limit(schema.account, whole)
+            self._set_limit(name, schema.account, whole)
         for analyst, part in schema.budget.shares:
             share = f"{schema.account}/{analyst}"
             limit = Cost(math.floor(whole.amount * part), math.floor(whole.delta * part))
             known = self._known(share)
             if known is not None and known.limit != limit:
-                self.ledger.set_limit(share, limit)
+                self._set_limit(name, share, limit)
         return self._opened(schema.account, whole, schema)
 
+    def _set_limit(self, name: str, account: str, limit: Cost) -> None:
+        try:
+            self.ledger.set_limit(account, limit)
+        except RequestError as refused:
+            refused.fix = refused.fix or f"siloquent ledger show {name} says what is spent: declare no less"
+            raise
+
     def close(self) -> None:
-        """Close every table and the ledger."""
+        """Close every table and the ledger; this session asks nothing any more."""
+        self._closed = True
         for name in list(self._tables):
             self._forget(name)
         self.ledger.close()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise RequestError("This session is closed.", fix="open the workspace again: siloquent.open(FOLDER)")
 
     def _forget(self, name: str) -> None:
         if name in self._tables:
@@ -199,7 +223,7 @@ class Session:
         if known is None and schema.budget.epoch > 1 and parent is None:
             raise LedgerError(
                 f"The ledger has no account {account!r}: a new epoch is the owner's statement, not an edit.",
-                fix=f"set epoch back, then: siloquent epoch open {schema.name}",
+                fix=f"set epoch back, then: siloquent epoch open {schema.name} --statement 'these are new people'",
             )
         if known is None:
             own: dict[str, Any] = dict(zip(("accountant", "unit", "adjacency"), declared, strict=True))
@@ -208,7 +232,8 @@ class Session:
             raise LedgerError(
                 f"Account {account!r} was opened for {known.accountant}, {known.unit}, {known.adjacency}; "
                 f"schemas/{schema.name}.toml now says {', '.join(declared)}. What was spent cannot be translated.",
-                fix="restore the declaration, or open a new epoch if the people are new: siloquent epoch open",
+                fix="restore the declaration, or if all people are new: "
+                f"siloquent epoch open {schema.name} --statement 'these are new people'",
             )
         if known.limit != limit:
             raise LedgerError(
@@ -240,19 +265,23 @@ def create_workspace(folder: Path | str, *, ledger: str = "ledger.sqlite") -> Wo
     """Make ``folder`` a workspace: settings file, ``schemas/``, ``releases/`` and a new ledger.
 
     Raises:
-        SchemaError: it is a workspace already.
+        WorkspaceError: it is a workspace already, or cannot be made one.
         LedgerError: the ledger cannot be made there.
     """
     folder = Path(folder)
     if (folder / WORKSPACE_FILE).exists():
-        raise SchemaError(f"{folder} is a workspace already.", fix=f"siloquent --workspace {folder} tables")
+        raise WorkspaceError(
+            f"{folder} is a workspace already.", fix=f"siloquent --workspace {shlex.quote(str(folder))} tables"
+        )
     try:
         for inner in ("schemas", "releases"):
             (folder / inner).mkdir(parents=True, exist_ok=True)
         settings = f'format = 1\n\n[ledger]\nurl = "{ledger}"\n'
         (folder / WORKSPACE_FILE).write_text(settings, encoding="utf-8")
     except OSError as failed:
-        raise SchemaError(f"{folder} cannot be made a workspace: {failed.strerror}.") from None
+        raise WorkspaceError(
+            f"{folder} cannot be made a workspace: {failed.strerror}.", fix="name a folder elsewhere"
+        ) from None
     workspace = read_workspace(folder)
     open_workspace_ledger(workspace, create=True).close()
     return workspace

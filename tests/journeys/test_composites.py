@@ -263,5 +263,6 @@ def test_the_command_line_turns_a_refusal_into_a_command_that_works(types: Types
     text = "SELECT ward, AVG(age), COUNT(*) FROM visits GROUP BY ward ERROR 0.01, 1 FOR AT LEAST 250 ROWS"
     refused = types("ask", text, "--yes", "--json").document
     words = shlex.split(refused["fix"])
-    assert words[:2] == ["siloquent", "ask"]
-    assert types(*words[1:], "--yes").status == 0
+    assert words[:2] == ["siloquent", "explain"]
+    assert types(*words[1:]).status == 0
+    assert types("ask", words[-1], "--yes").status == 0

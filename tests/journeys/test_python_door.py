@@ -258,3 +258,15 @@ def test_keys_out_of_range_and_names_of_analysts_are_refused(session: Session) -
         sq.open(session.workspace.folder, analyst="../ana")
     with pytest.raises(SchemaError):
         sq.open(session.workspace.folder / "releases")
+
+
+def test_a_closed_session_answers_nothing_and_charges_nothing(session: Session) -> None:
+    folder = session.workspace.folder
+    question = "SELECT COUNT(*) FROM visits ERROR 50"
+    session.ask(question)
+    session.close()
+    for verb in (session.ask, session.explain):
+        with pytest.raises(RequestError, match="closed"):
+            verb(f"{question} REUSE NONE")
+    with sq.open(folder) as again:
+        assert sum(entry.kind == "reserve" for entry in again.ledger.entries()) == 1

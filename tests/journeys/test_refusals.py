@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -51,8 +52,8 @@ QUESTIONS = {
     "no confidence": (COUNT + "ERROR 200 CONFIDENCE 0", 2, "request_invalid", "between 0 and 1", "CONFIDENCE"),
     "more than certainty": (COUNT + "ERROR 200 CONFIDENCE 1.5", 2, "request_invalid", "between 0 and 1", "CONFIDENCE"),
     "no accuracy at all": (COUNT, 2, "syntax", "how exact", "ERROR 200"),
-    "an unreachable accuracy": (COUNT + "ERROR 0.5", 4, "accuracy_unreachable", "whole budget", "siloquent ask"),
-    "too many bins": (HISTOGRAM, 2, "request_invalid", "100,000", "siloquent show"),
+    "an unreachable accuracy": (COUNT + "ERROR 0.5", 4, "accuracy_unreachable", "whole budget", "siloquent explain"),
+    "too many bins": (HISTOGRAM, 2, "request_invalid", "100,000", "siloquent tables"),
     "numbers without bins": (
         "SELECT cost, COUNT(*) FROM visits GROUP BY cost ERROR 9",
         2,
@@ -223,7 +224,7 @@ DECLARATIONS = {
     "a budget that is no number": ('epsilon = "1"', 'epsilon = "nan"', "finite", "siloquent check"),
     "a delta of zero": ('delta = "1e-6"', 'delta = "0"', "delta in (0, 1)", 'delta = "1e-6"'),
     "no TOML": ("[table]", "[table", "not TOML", "siloquent check"),
-    "deep nesting": ("format = 1", "format = 1\nx = " + "[" * 5000, "TOML", "siloquent check"),
+    "deep nesting": ("format = 1", "format = 1\nx = " + "[" * 5000, "nested too deeply", "siloquent check"),
     "another format": ("format = 1", "format = 2", "format", "siloquent check"),
     "a program as a source": ("parquet:data", "exec:data", "csv:, parquet:", "siloquent check"),
 }
@@ -346,8 +347,48 @@ def test_nothing_is_spent_where_nobody_can_say_yes(flag: tuple[str, ...], owner:
     assert done.status == 2
     assert "nobody is here to agree" in done.out + done.err
     assert "--yes" in done.out + done.err
-    assert "--max-cost" in done.out + done.err
     assert owner.head() == head
+
+
+def pasted(fix: str) -> tuple[str, ...]:
+    """The words of a fix that is one command, as a shell would read them."""
+    program, *words = shlex.split(fix)
+    assert program == "siloquent"
+    return tuple(words)
+
+
+def test_what_nobody_agreed_to_can_be_pasted_with_its_key_and_is_free_then(owner: Person) -> None:
+    question = owner.folder / "wards.sql"
+    question.write_text(WARDS)
+    assert owner.types("--analyst", "ana", "ask", "--file", "wards.sql", "--key", "s1", "--yes").status == 0
+    spent = owner.spent()
+    done = owner.types("--analyst", "ana", "ask", "--file", "wards.sql", "--key", "s1", "--json")
+    assert "free if the key 's1' was answered before" in done.document["detail"]
+    assert "--file wards.sql --key s1" in done.document["fix"]
+    assert owner.types(*pasted(done.document["fix"])).status == 0
+    assert owner.spent() == spent
+
+
+def test_a_fix_of_what_is_too_dear_works_when_it_is_typed(ready: Types, owner: Person) -> None:
+    # bo's share is a thousandth: what the whole budget would pay for is no help to him.
+    unreachable = ready("--analyst", "bo", "explain", COUNT + "ERROR 0.5", "--json")
+    assert unreachable.status == 4
+    words = pasted(unreachable.document["fix"])
+    assert "explain" in words
+    assert ready(*words, "--json").document["left_after"] is not None
+    for question in (WARDS, COUNT + "BUDGET 0.01 RHO"):
+        refused = ready("--analyst", "bo", "ask", question, "--key", "k", "--yes", "--json")
+        assert refused.status == 3, question
+        words = pasted(refused.document["fix"])
+        assert "--key k" in refused.document["fix"]
+        assert ("BUDGET" in refused.document["fix"]) == ("BUDGET" in question)
+        assert ready("explain", *words[words.index("ask") + 1 : -2], "--analyst", "bo", "--json").status == 0
+    assert ready(*words, "--yes").status == 0
+
+
+def test_the_fix_of_a_price_above_the_allowed_one_is_a_command(ready: Types) -> None:
+    fix = ready("ask", WARDS, "--key", "k", "--max-cost", "0", "--json").document["fix"]
+    assert ready(*pasted(fix)).status == 0
 
 
 def test_an_analyst_without_a_share_is_refused(ready: Types, owner: Person) -> None:
@@ -457,3 +498,48 @@ def test_an_unforeseen_error_is_our_bug_with_a_report_and_no_value(
     assert report in log.read_text()
     assert "row p0001" in log.read_text()
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("condition", "fix"), [("age > '30'", "30"), ("age > '1e2'", "100"), ("age > 'old'", "30")], ids=str
+)
+def test_a_quoted_number_is_offered_without_quotes(condition: str, fix: str, ready: Types) -> None:
+    done = ready("explain", f"SELECT COUNT(*) FROM visits WHERE {condition} ERROR 200", "--json")
+    assert (done.status, done.document["fix"]) == (2, fix)
+
+
+def test_a_wrong_declaration_is_named_with_its_file(ready: Types, owner: Person) -> None:
+    file = owner.folder / "schemas" / "visits.toml"
+    file.write_text(file.read_text().replace("hi = 120", "hi = -1"))
+    document = ready("show", "visits", "--json").document
+    assert document["detail"].startswith("schemas/visits.toml: ")
+    assert document["fix"]
+
+
+def test_a_missing_workspace_is_no_wrong_declaration(tmp_path: Path, ready: Types) -> None:
+    document = ready("--workspace", str(tmp_path / "no where"), "tables", "--json").document
+    assert (document["code"], document["title"]) == ("workspace", "The workspace cannot be used")
+    assert document["fix"] == f"siloquent init '{tmp_path}/no where'"
+
+
+def test_paths_that_a_shell_would_cut_are_quoted(tmp_path: Path, ready: Types) -> None:
+    said = ready("init", str(tmp_path / "my clinic")).err
+    assert f"-o '{tmp_path}/my clinic/schemas/NAME.toml'" in said
+    assert f"--workspace '{tmp_path}/my clinic' check" in said
+
+
+def test_a_limit_below_what_is_spent_says_where_that_stands(ready: Types, owner: Person) -> None:
+    assert ready("ask", WARDS, "--yes").status == 0
+    file = owner.folder / "schemas" / "visits.toml"
+    file.write_text(file.read_text().replace('epsilon = "1"', 'epsilon = "0.00001"'))
+    document = ready("budget", "set", "visits", "--json").document
+    assert document["fix"].startswith("siloquent ledger show visits")
+    assert ready("ledger", "show", "visits").status == 0
+
+
+def test_the_fix_of_a_changed_unit_opens_an_epoch_when_it_is_typed(ready: Types, owner: Person) -> None:
+    assert ready("ask", WARDS, "--yes").status == 0
+    file = owner.folder / "schemas" / "visits.toml"
+    file.write_text(file.read_text().replace('adjacency = "add-remove"', 'adjacency = "replace-one"'))
+    fix = ready("explain", WARDS, "--json").document["fix"]
+    assert "siloquent epoch open visits --statement 'these are new people'" in fix

@@ -35,7 +35,9 @@ def verify(
         against = f", and nothing is lost since checkpoint {kept.seq}" if kept else ""
         options.screen.line(f"All {verdict.entries} entries are as they were written{against}.")
         if not kept:
-            options.screen.note("A cut tail shows only against a checkpoint: siloquent ledger checkpoint -o FILE")
+            options.screen.note(
+                f"A cut tail shows only against a checkpoint: {options.shell('ledger', 'checkpoint', '-o', 'FILE')}"
+            )
         return 0
     where = "" if verdict.first_bad_seq is None else f" The first bad entry is {verdict.first_bad_seq}."
     options.screen.line(f"The ledger is not as it was written. {clean(verdict.problem)}{where}")

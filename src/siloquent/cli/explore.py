@@ -12,7 +12,7 @@ import typer
 
 from siloquent.cli.commands import Options, command
 from siloquent.cli.problems import Interrupted
-from siloquent.cli.questions import fixes_as_commands, parsed, question_text, without_explain
+from siloquent.cli.questions import Typed, fixes_as_commands, parsed, question_text, typed, without_explain
 from siloquent.errors import ReleaseError, RequestError, SiloquentError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def explain(options: Options, question: Question = None, file: File = None) -> N
     """Say what a question would cost and how it would be answered. Touches no data, costs nothing."""
     text = question_text(question, file)
     with options.session() as session:
-        _explain(options, session, parsed(text), text)
+        _explain(typed(options, text, file), session, parsed(text), text)
 
 
 def ask(
@@ -62,18 +62,19 @@ def ask(
     from siloquent.cli.answers import answer_document, show_answer
 
     text = question_text(question, file)
+    asked = typed(options, text, file, key)
     with options.session() as session:
         query = parsed(text)
         if dry or query.explain:
-            _explain(options, session, query, text)
+            _explain(asked, session, query, text)
             return None
-        explanation = _explained(options, session, query)
-        if not _agreed(options, explanation, text, yes=yes, max_cost=max_cost, key=key):
+        explanation = _explained(asked, session, query)
+        if not _agreed(asked, explanation, yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was asked, nothing was spent.")
             return 2
         key = f"cli-{uuid.uuid4().hex[:12]}" if key is None else key
-        again = options.shell("ask", text, "--key", key, "--yes")
-        with _telling_what_was_spent(session, key, again), fixes_as_commands(options, query):
+        again = replace(asked, key=key).ask("--yes")
+        with _telling_what_was_spent(session, key, again), fixes_as_commands(asked, query):
             answer = session.ask(query, key=key, max_cost=max_cost)
             if save:
                 _save(options, session, answer, again)
@@ -84,49 +85,40 @@ def ask(
     return None
 
 
-def _explain(options: Options, session: Session, query: Query, text: str) -> None:
+def _explain(asked: Typed, session: Session, query: Query, text: str) -> None:
     from siloquent.cli.answers import show_explanation
 
-    explanation = _explained(options, session, query)
+    options, explanation = asked.options, _explained(asked, session, query)
     if options.as_json:
         options.screen.document(explanation.to_json())
     else:
-        show_explanation(options.screen, explanation, ask=options.shell("ask", without_explain(query, text)))
+        ask = asked.ask() if not query.explain else options.shell("ask", without_explain(query, text))
+        show_explanation(options.screen, explanation, ask=ask)
 
 
-def _explained(options: Options, session: Session, query: Query) -> Explanation | CompositeExplanation:
-    with fixes_as_commands(options, query):
+def _explained(asked: Typed, session: Session, query: Query) -> Explanation | CompositeExplanation:
+    with fixes_as_commands(asked, query):
         return session.explain(replace(query, explain=False))
 
 
-def _agreed(
-    options: Options,
-    explanation: Explanation | CompositeExplanation,
-    text: str,
-    *,
-    yes: bool,
-    max_cost: str | None,
-    key: str | None,
-) -> bool:
+def _agreed(asked: Typed, explanation: Explanation | CompositeExplanation, *, yes: bool, max_cost: str | None) -> bool:
     """Whether the price may be paid: said beforehand, or now by somebody at the terminal.
 
     Raises:
         RequestError: nobody said so, and nobody is there to ask.
     """
     from siloquent.cli.answers import price_words
-    from siloquent.privacy import digits
 
+    options = asked.options
     if yes or max_cost is not None or explanation.left_after is None:
         # What does not fit is refused by the ledger itself, which names what would.
         return True
     price = price_words(explanation)
     if not options.screen.can_ask:
-        raise RequestError(
-            f"This costs {price}, and nobody is here to agree to it.",
-            fix=f"{options.shell('ask', text, '--yes')}, or --max-cost {digits(explanation.price)}",
-        )
+        free = "" if asked.key is None else f" It is free if the key {asked.key!r} was answered before."
+        raise RequestError(f"This costs {price}, and nobody is here to agree to it.{free}", fix=asked.ask("--yes"))
     options.screen.warn(f"{explanation.promise}\nIt costs {price}.")
-    if key is not None:
+    if asked.key is not None:
         options.screen.warn("If this key was answered before, it costs nothing.")
     return options.screen.confirm("Ask?")
 

@@ -24,8 +24,9 @@ INTERRUPTED, USAGE = 130, 2
 # What to do where an error does not say it itself: every refusal ends with something to type.
 FIXES = {
     "schema_invalid": "correct the file that is named, then: siloquent check",
-    "unknown_name": "siloquent tables, then siloquent show TABLE",
-    "request_invalid": "siloquent show TABLE says what can be asked about",
+    "workspace": "siloquent init DIR, or --workspace DIR",
+    "unknown_name": "siloquent tables",
+    "request_invalid": "siloquent tables",
     "syntax": 'begin from this: siloquent explain "SELECT COUNT(*) FROM TABLE ERROR 100"',
     "accuracy_unreachable": "ask with a larger ERROR",
     "budget_exceeded": "siloquent ledger show, then ask with a larger ERROR",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from siloquent.cli.commands import Options
 from siloquent.cli.problems import pointed
@@ -71,21 +71,64 @@ def without_explain(query: Query, text: str) -> str:
     return render(replace(query, explain=False)) if query.explain else text
 
 
-@contextmanager
-def fixes_as_commands(options: Options, query: Query) -> Iterator[None]:
-    """Turn "ask with ERROR 310" into the command that asks so; where nothing is said, show what can be asked about."""
-    from siloquent.explore.spec import render
-    from siloquent.explore.spec.query import Accuracy, Bound
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A question as it was typed, so that a fix repeats all of it: ``words`` are its text or ``--file FILE``."""
 
+    options: Options
+    words: tuple[str, ...]
+    key: str | None = None
+
+    def ask(self, *consent: str) -> str:
+        """The command that asks it, under the same key."""
+        return self.options.shell("ask", *self.words, *self._named, *consent)
+
+    def ask_instead(self, query: Query, *, verb: str = "ask") -> str:
+        """The command that asks, or explains, ``query``."""
+        from siloquent.explore.spec import render
+
+        return self.options.shell(verb, render(query), *(self._named if verb == "ask" else ()))
+
+    @property
+    def _named(self) -> tuple[str, ...]:
+        return () if self.key is None else ("--key", self.key)
+
+
+def typed(options: Options, text: str, file: Path | None, key: str | None = None) -> Typed:
+    """The question ``text``, which came from ``file`` if there is one."""
+    return Typed(options, (text,) if file is None else ("--file", str(file)), key)
+
+
+@contextmanager
+def fixes_as_commands(asked: Typed, query: Query) -> Iterator[None]:
+    """Turn "ask with ERROR 310" into the command that does so; where nothing is said, show what can be asked about."""
     try:
         yield
     except (AccuracyUnreachable, BudgetExceeded) as refused:
-        errors = [error.split() for error in refused.fix.partition("ERROR ")[2].split(", ") if error]
-        if errors and isinstance(query.promise, Accuracy):
-            bounds = [Bound(Decimal(number), bool(percent)) for number, *percent in errors]
-            wider = replace(query.promise, error=bounds[0].error, percent=bounds[0].percent, more=tuple(bounds[1:]))
-            refused.fix = options.shell("ask", render(replace(query, promise=wider)))
+        # What was out of reach is explained first: the offered error may cost all that is left.
+        verb = "explain" if isinstance(refused, AccuracyUnreachable) else "ask"
+        if other := _offered(refused.fix, query):
+            refused.fix = asked.ask_instead(other, verb=verb)
         raise
     except (RequestError, UnknownName) as refused:
-        refused.fix = refused.fix or options.shell("show", query.table)
+        if refused.fix.startswith("--max-cost "):
+            refused.fix = asked.ask("--max-cost", refused.fix.split()[1].rstrip(","))
+        refused.fix = refused.fix or asked.options.shell("show", query.table)
         raise
+
+
+def _offered(fix: str, query: Query) -> Query | None:
+    """The question that ``fix`` offers instead of ``query``, if it offers one."""
+    from siloquent.explore.spec.query import Accuracy, Bound, Spend
+
+    promise = query.promise
+    errors = [error.split() for error in fix.partition("with ERROR ")[2].split(", ") if error]
+    if errors and isinstance(promise, Accuracy):
+        bounds = [Bound(Decimal(number), bool(percent)) for number, *percent in errors]
+        wider = replace(promise, error=bounds[0].error, percent=bounds[0].percent, more=tuple(bounds[1:]))
+        return replace(query, promise=wider)
+    amount, _, symbol = fix.partition("with BUDGET ")[2].partition(" ")
+    if amount and isinstance(promise, Spend):
+        currency: Literal["epsilon", "rho"] = "rho" if symbol == "RHO" else "epsilon"
+        return replace(query, promise=replace(promise, amount=Decimal(amount), currency=currency, delta=None))
+    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -45,10 +46,11 @@ def init(
         )
         return
     options.screen.line(f"{folder} is a workspace.")
+    declaration = shlex.quote(f"{folder}/schemas/NAME.toml")
     options.screen.note(
         f"Next: declare a table in {folder}/schemas/NAME.toml, by hand or from public rows with\n"
-        f"  siloquent draft ROWS.csv --public -o {folder}/schemas/NAME.toml\n"
-        f"then let the owner check it:\n  siloquent --workspace {folder} check NAME"
+        f"  siloquent draft ROWS.csv --public -o {declaration}\n"
+        f"then let the owner check it:\n  siloquent --workspace {shlex.quote(str(folder))} check NAME"
     )
 
 

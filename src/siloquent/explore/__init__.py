@@ -4,6 +4,7 @@ Source: "APEx" (thesis chapter 3), with the corrections of docs/decisions.
 """
 
 from siloquent.explore.asked import Asked, history
+from siloquent.explore.offers import offering
 from siloquent.explore.plan.explain import Explanation
 from siloquent.explore.plan.wholes import CompositeExplanation
 from siloquent.explore.release import release_of
@@ -34,6 +35,7 @@ __all__ = [
     "explain",
     "history",
     "median_of",
+    "offering",
     "parse",
     "quantile_of",
     "release_of",

@@ -109,7 +109,7 @@ class HeadFile:
             raise LedgerRolledBack(
                 f"The ledger has no entry {noted.seq} with the hash that {self.path.name} notes: "
                 "an older copy was put in its place, and what was spent since is missing.",
-                fix="put the newest copy back; if it is lost, the owner opens a new epoch only for new people",
+                fix="put the newest copy back; if it is lost, the owner follows docs/how-to/restore-a-backup.md",
             )
 
     def note(self, head: Head) -> None:

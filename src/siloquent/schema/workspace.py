@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from siloquent.errors import SchemaError, UnknownName
+from siloquent.errors import SchemaError, UnknownName, WorkspaceError
 from siloquent.schema.toml import MOST_BYTES, MOST_SHOWN, read_toml
 
 WORKSPACE_FILE = "siloquent.toml"
@@ -72,7 +73,7 @@ def find_workspace(start: Path) -> Path:
     for folder in (start.resolve(), *start.resolve().parents):
         if (folder / WORKSPACE_FILE).is_file():
             return folder
-    raise SchemaError(f"No {WORKSPACE_FILE} here or above {start}.", fix="siloquent init DIR, or --workspace DIR")
+    raise WorkspaceError(f"No {WORKSPACE_FILE} here or above {start}.", fix="siloquent init DIR, or --workspace DIR")
 
 
 def read_workspace(folder: Path) -> Workspace:
@@ -83,7 +84,10 @@ def read_workspace(folder: Path) -> Workspace:
     """
     path = folder / WORKSPACE_FILE
     if not path.is_file():
-        raise SchemaError(f"{folder} is not a workspace: it has no {WORKSPACE_FILE}.", fix=f"siloquent init {folder}")
+        raise WorkspaceError(
+            f"{folder} is not a workspace: it has no {WORKSPACE_FILE}.",
+            fix=f"siloquent init {shlex.quote(str(folder))}",
+        )
     raw = read_toml(_text(path))
     unknown = sorted(set(raw) - _KEYS)
     if unknown:
@@ -114,7 +118,7 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError:
         raise SchemaError(f"{WORKSPACE_FILE} is not UTF-8.") from None
     except OSError as failed:
-        raise SchemaError(
+        raise WorkspaceError(
             f"{path} cannot be read: {failed.strerror}.", fix="mend its permissions, or --workspace DIR"
         ) from None
 

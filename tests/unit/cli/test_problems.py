@@ -27,6 +27,7 @@ RAISED = [
     (errors.SiloquentError("x"), 1, "internal"),
     (errors.SchemaError("x"), 2, "schema_invalid"),
     (errors.UnknownName("table", "x", ["y"]), 2, "unknown_name"),
+    (errors.WorkspaceError("x"), 2, "workspace"),
     (errors.RequestError("x"), 2, "request_invalid"),
     (errors.SyntaxProblem("x", position=3), 2, "syntax"),
     (errors.AccuracyUnreachable("x"), 4, "accuracy_unreachable"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -227,9 +228,21 @@ def check_comparable(left: Values, right: Values, op: str) -> None:
         RequestError: they cannot be compared.
     """
     if left.kind != right.kind and not {left.kind, right.kind} <= {"day", "moment"}:
-        raise RequestError(f"A {left.kind} cannot be compared with a {right.kind}.", fix="DATE '2024-01-31', or 'text'")
+        raise RequestError(f"A {left.kind} cannot be compared with a {right.kind}.", fix=_as_the_other(left, right))
     if left.kind == "truth" and op not in ("=", "!="):
         raise RequestError("A truth value is compared by = or != only.")
+
+
+def _as_the_other(left: Values, right: Values) -> str:
+    """How the constant is written so that it is of the other side's kind: 30 instead of '30'."""
+    for values, other in ((left, right), (right, left)):
+        if values.kind == "text" and values.listed is None and other.kind == "number":
+            text = str(values.data[0])
+            with suppress(ArithmeticError):
+                if Decimal(text).is_finite():
+                    return f"{Decimal(text):f}"
+            return "30"
+    return "DATE '2024-01-31', or 'text'"
 
 
 def _as_date(values: Values, other: Values) -> Values:
