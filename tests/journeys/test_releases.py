@@ -171,3 +171,17 @@ def test_a_changed_declaration_is_said_and_is_no_fault_of_the_release(
     page = owner.folder / "releases" / answer["id"] / "manifest.json"
     page.write_text(page.read_text().replace('"schema": "sha256:', '"schema": "sha256:00'))
     assert "does not confirm the declaration" in types("verify", answer["id"]).out
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 260",
+        "SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 700 ERROR 200",
+        "SELECT ward, COUNT(*) FROM visits GROUP BY ward BUDGET 0.01 RHO",
+    ],
+)
+def test_answers_of_every_kind_and_drawn_ones_are_compared(question: str, types: Types, answer: dict[str, Any]) -> None:
+    later = types("--analyst", "ana", "ask", question, "--yes", "--json").document
+    verdict = types("verify", later["id"], "--json")
+    assert (verdict.status, verdict.document["compared"], verdict.document["problems"]) == (0, True, [])
