@@ -190,3 +190,14 @@ def read_schema(text: str) -> TableSchema:
     from siloquent.schema.build import parse_schema
 
     return parse_schema(text)
+
+
+def read_csv_header(file: Path) -> tuple[list[str], str, bool]:
+    """The columns' names, the delimiter and whether the file is gzipped, as a private CSV file is read.
+
+    Raises:
+        SchemaError: there is no header line that can be read.
+    """
+    from siloquent.data.sources import csv_header
+
+    return csv_header(file)

@@ -71,8 +71,8 @@ def _batches(file: Path) -> Iterator[pa.RecordBatch]:
         import pyarrow.csv as csv
 
         # Cells and names as the reader of private rows takes them: an empty cell is NULL, quoted or not.
-        names, delimiter = _header(file)
-        with open(file, "rb") as raw, gzip.open(raw) if _is_packed(file) else raw as opened:
+        names, delimiter, packed = _header(file)
+        with open(file, "rb") as raw, gzip.open(raw) if packed else raw as opened:
             yield from csv.open_csv(
                 opened,
                 read_options=csv.ReadOptions(column_names=names, skip_rows=1),
@@ -81,23 +81,13 @@ def _batches(file: Path) -> Iterator[pa.RecordBatch]:
             )
 
 
-def _header(file: Path) -> tuple[list[str], str]:
-    """The columns' names and the delimiter, as for private rows."""
-    from siloquent.data.engines.base import Limits
-    from siloquent.data.sources.csv import read_header
-    from siloquent.data.sources.files import source_file
+def _header(file: Path) -> tuple[list[str], str, bool]:
+    from siloquent.door import read_csv_header
 
-    straight = file.resolve()
-    found = source_file(straight.name, straight.parent, table=table_name(file))
     try:
-        return read_header(found, Limits(), packed=_is_packed(file), table=table_name(file))
+        return read_csv_header(file)
     except SchemaError as wrong:
         raise RequestError(f"{file.name} cannot be read: {wrong.detail}", fix=_REREAD) from None
-
-
-def _is_packed(file: Path) -> bool:
-    with file.open("rb") as opened:
-        return opened.read(2) == b"\x1f\x8b"
 
 
 def _reason(failed: Exception) -> str:

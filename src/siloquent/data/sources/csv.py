@@ -11,12 +11,13 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from sqlglot import exp
 
 from siloquent.data.engines.base import OWNER_LOG, SOURCE, Limits
-from siloquent.data.sources.files import SourceFile, first_bytes
+from siloquent.data.sources.files import SourceFile, first_bytes, source_file
 from siloquent.data.sources.quoting import shape_of
 from siloquent.errors import SchemaError
 
@@ -150,6 +151,18 @@ def read_header(file: SourceFile, limits: Limits, *, packed: bool, table: str) -
         if places.setdefault(name, place) != place:
             raise refused(f"gives its columns {places[name]} and {place} the same name")
     return names, delimiter
+
+
+def csv_header(file: Path) -> tuple[list[str], str, bool]:
+    """The columns' names and the delimiter of a file that anybody may see, and whether it is gzipped.
+
+    Raises:
+        SchemaError: as ``attach_csv``.
+    """
+    straight = file.resolve()
+    found = source_file(straight.name, straight.parent, table=file.stem)
+    packed = first_bytes(found, 2) == _GZIP
+    return *read_header(found, Limits(), packed=packed, table=file.stem), packed
 
 
 def _refused(what: str, table: str) -> SchemaError:
