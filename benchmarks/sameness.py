@@ -1,6 +1,6 @@
 """What an analyst sees of a table, verb by verb, with all that is noise or random masked: the same for neighbours.
 
-Masked are noisy values (on whole grids their types stay), and what hangs on them or on random ids alone: hashes, the
+Masked are noisy values (their types stay), and what hangs on them or on random ids alone: hashes, the
 ledger's id, moments. Where noise decides which groups appear, something else takes the rows' place: for values that are
 filtered for free and for icebergs, whether they are declared groups in declared order; for top-k, how many they are.
 """
@@ -22,7 +22,7 @@ from siloquent.door import Session, read_schema
 from siloquent.errors import SiloquentError
 from siloquent.explore import Explanation, count, sum_of
 from siloquent.explore.plan.planner import Plan
-from siloquent.ledger import Ledger, MemoryLedger
+from siloquent.ledger import Entry, Ledger, MemoryLedger
 from siloquent.releases import verify_release
 from siloquent.schema.workspace import Workspace
 
@@ -54,6 +54,8 @@ ASKED: dict[str, Any] = {
     "built": count("visits").by("ward").where("age > 30").within(rows=200, confidence="0.99"),
     "built sum": sum_of("visits", "cost").by("smoker").within(units=20_000),
 }
+FRESH = f"{ASKED['groups']} REUSE NONE"
+"""A question that no earlier answer makes free."""
 FEW = ("groups", "predicates", "sum of groups", "budget", "values filtered", "iceberg", "nested iceberg", "top")
 """Labels of every kind of question, where there is not time for all."""
 REFUSED: dict[str, str] = {
@@ -75,7 +77,10 @@ CODES = {
     *("not_allowed", "schema_invalid", "ledger", "data_source_failed"),
 }
 """The codes that every observation meets."""
+SETTLES_EARLY = frozenset({"iceberg"})
+"""Labels whose price noise decides: the look that was released says what was paid. They are asked of a ledger apart."""
 MASK = "***"
+_PRICED_BY_NOISE = frozenset({"cost", "guarantee"})
 _RANDOM = frozenset({"hash", "prev", "ledger", "at", "payload", "sha256"})
 
 
@@ -154,8 +159,10 @@ def observe(side: Side, folder: Path, *, door: Door = Session, labels: Iterable[
             _refuse_all(session, seen)
             _look(session, seen)
             for session.analyst in ("bo", "eve"):  # too small a share, and none
-                seen.attempt(f"asked by {session.analyst}", asked, session, ASKED["groups"])
+                seen.attempt(f"asked by {session.analyst}", asked, session, FRESH)
         _break(door, side, workspace, ledger, seen)
+        with _session(door, side, workspace, MemoryLedger(), "ana") as session:
+            _ask_early(session, seen, labels)
         seen.note("ledger", [_masked({"seq": entry.seq, **entry.body}) for entry in ledger.entries()])
         seen.note("verdict", str(ledger.verify()))
     shutil.rmtree(folder)
@@ -172,10 +179,26 @@ def _session(door: Door, side: Side, workspace: Workspace, ledger: Ledger, analy
 def _ask_all(session: Session, seen: Seen, labels: Iterable[str]) -> None:
     for label in labels:
         seen.attempt(f"explain {label}", _explained, session, ASKED[label])
-        seen.attempt(f"ask {label}", asked, session, ASKED[label], key=label)
+        if label not in SETTLES_EARLY:
+            seen.attempt(f"ask {label}", asked, session, ASKED[label], key=label)
     for label in ("groups", "top"):
         seen.attempt(f"again {label}", asked, session, ASKED[label], key=label)
         seen.attempt(f"save {label}", _saved, session, ASKED[label], key=label)
+
+
+def _ask_early(session: Session, seen: Seen, labels: Iterable[str]) -> None:
+    def shown(label: str) -> dict[str, Any]:
+        found = asked(session, ASKED[label], key=label)
+        return {key: MASK if key in _PRICED_BY_NOISE else value for key, value in found.items()}
+
+    for label in labels:
+        if label in SETTLES_EARLY:
+            seen.attempt(f"ask {label}", shown, label)
+            seen.note(f"reserved for {label}", [entry.body["event"] for entry in _reserved(session)])
+
+
+def _reserved(session: Session) -> list[Entry]:
+    return [entry for entry in session.ledger.entries() if entry.kind == "reserve"]
 
 
 def _refuse_all(session: Session, seen: Seen) -> None:
@@ -184,7 +207,7 @@ def _refuse_all(session: Session, seen: Seen) -> None:
         seen.attempt(f"explain refused {label}", _explained, session, question)
     seen.attempt("refused key", asked, session, ASKED["count"], key="groups")
     seen.attempt("refused key's form", asked, session, ASKED["count"], key="\u00e9")
-    seen.attempt("refused price", asked, session, ASKED["groups"], max_cost="0.0000001")
+    seen.attempt("refused price", asked, session, FRESH, max_cost="0.0000001")
     seen.attempt("refused check", session.check, "visits")
 
 
@@ -207,10 +230,9 @@ def _break(door: Door, side: Side, workspace: Workspace, ledger: Ledger, seen: S
     }
     for label, (text, rows) in faults.items():
         with door(workspace, ledger, analyst="ana") as session:
-            session.add_frame(read_schema(text), rows)
-            seen.attempt(f"broken {label}", asked, session, ASKED["groups"])
+            seen.attempt(f"broken {label}", _framed, session, text, rows)
     with door(workspace, ledger, analyst="ana") as session:
-        seen.attempt("no table", asked, session, ASKED["groups"])
+        seen.attempt("no table", asked, session, FRESH)
 
 
 class _Failing:
@@ -218,6 +240,11 @@ class _Failing:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         raise OSError("the network is gone")
+
+
+def _framed(session: Session, text: str, rows: object) -> dict[str, Any]:
+    session.add_frame(read_schema(text), rows)
+    return asked(session, FRESH)
 
 
 def _explained(session: Session, question: Any) -> dict[str, Any]:
@@ -234,11 +261,9 @@ def asked(session: Session, question: Any, **named: Any) -> dict[str, Any]:
         places = [plan.compiled.labels.index(row[:keys]) for row in answer.rows]
         document["rows"] = len(places) if plan.query.top is not None else places == sorted(places)
     else:
-        # On a grid that is not whole, noise decides whether a value is shown as 2 or as 2.5.
-        whole = answer.grid.denominator == answer.accuracy.alpha.denominator == 1
-        kinds = [[type(value).__name__ if whole else "number" for value in row[keys:]] for row in answer.rows]
+        kinds = [[type(value).__name__ for value in row[keys:]] for row in answer.rows]
         document["rows"] = [[*row[:keys], *kind] for row, kind in zip(answer.rows, kinds, strict=True)]
-        document["types"] = str(answer.table.schema) if whole else answer.table.column_names
+        document["types"] = str(answer.table.schema)
     return {**document, "grid": str(answer.grid), "request": answer.request, "digest": answer.schema_digest}
 
 

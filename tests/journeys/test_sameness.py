@@ -194,6 +194,7 @@ def test_a_sum_that_fails_from_2_to_the_62_on_is_caught(monkeypatch: pytest.Monk
 
 # What a person types, and what a program reads; every answer but the last one's groups is of all declared groups.
 GROUPS = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 50"
+FRESH = f"{GROUPS} REUSE NONE"
 TOP = "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 2 ERROR 50"
 TYPED: list[tuple[str, ...]] = [
     ("tables",),
@@ -208,9 +209,9 @@ TYPED: list[tuple[str, ...]] = [
     ("ask", "SELECT COUNT(*) FROM visits WHERE ward = 'Z' ERROR 9", "--yes"),
     ("ask", "SELECT SUM(big) FROM visits ERROR 1", "--yes", "--json"),
     ("ask", "SELECT COUNT(*) FORM visits ERROR 9", "--yes"),
-    ("ask", GROUPS, "--max-cost", "0.00000001", "--json"),
-    ("--analyst", "bo", "ask", GROUPS, "--yes"),
-    ("--analyst", "eve", "ask", GROUPS, "--yes", "--json"),
+    ("ask", FRESH, "--max-cost", "0.00000001", "--json"),
+    ("--analyst", "bo", "ask", FRESH, "--yes"),
+    ("--analyst", "eve", "ask", FRESH, "--yes", "--json"),
     ("--analyst", "ana", "check", "visits"),
     ("ledger", "show"),
     ("ledger", "show", "--json"),
@@ -229,12 +230,12 @@ BROKEN: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
     ),
     "a source that cannot be read": (
         lambda folder: (folder / "data" / "visits.parquet").write_bytes(b"PAR1" + bytes(99) + b"PAR1"),
-        ("ask", GROUPS, "--yes", "--json"),
+        ("ask", FRESH, "--yes", "--json"),
         "data_source_failed",
     ),
     "a ledger behind its head": (
         lambda folder: (folder / "ledger.head").write_text(f"999 {'0' * 64}\n"),
-        ("ask", GROUPS, "--yes", "--json"),
+        ("ask", FRESH, "--yes", "--json"),
         "ledger_rolled_back",
     ),
 }

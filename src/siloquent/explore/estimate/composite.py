@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from siloquent.explore.estimate.reconstruct import Estimate, chosen_by, shown, values_of
+from siloquent.explore.estimate.reconstruct import Estimate, are_whole, chosen_by, shown, step_of, values_of
 from siloquent.explore.estimate.spread import Interval, Noisy, average, deviation, variance
 from siloquent.explore.plan.bounds import Part, parts_of
 from siloquent.explore.plan.planner import Plan
@@ -38,6 +38,16 @@ class Released:
         if self.measured.form == "chosen":
             return [Fraction(place) for place in self.measured.values]
         return values_of(self.plan.compiled, self.measured)
+
+    @property
+    def intervals(self) -> list[Interval]:
+        """The values of the groups with the ends of their intervals."""
+        return [Interval(one.value, one.low, one.high) for one in self.noisy]
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether the values are whole numbers, whatever their noise."""
+        return are_whole(step_of(self.plan.compiled, self.measured), self.error)
 
     @property
     def noisy(self) -> list[Noisy]:
@@ -91,6 +101,7 @@ class _Column:
     intervals: Sequence[Interval]
     labels: Sequence[Any] = ()
     wanted: Fraction | None = None
+    whole: bool = False
 
     def names(self, *, alone: bool) -> list[str]:
         if self.labels:
@@ -101,7 +112,7 @@ class _Column:
         if self.labels:
             return (self.labels[row],)
         one = self.intervals[row]
-        return shown(one.value, one.low, one.high)
+        return shown(one.value, one.low, one.high, whole=self.whole)
 
     def notes(self, groups: Sequence[tuple[Any, ...]]) -> list[str]:
         if self.wanted is None:
@@ -139,7 +150,7 @@ def _column(item: Item, query: Query, schema: TableSchema, found: Mapping[Part, 
         )
     noisy = [found[part].noisy for part in parts]
     if isinstance(aggregate, (Count, Sum, Moment)):
-        return _Column(item.column, [Interval(one.value, one.low, one.high) for one in noisy[0]])
+        return _Column(item.column, found[aggregate].intervals, whole=found[aggregate].are_whole)
     attribute = schema.domain[aggregate.attribute]
     wanted = None
     if isinstance(query.promise, Accuracy):
@@ -159,4 +170,4 @@ def _what_is_left(item: Item, schema: TableSchema, parts: Sequence[Part], found:
     if count not in found or isinstance(item.aggregate, (Count, Sum, Moment, Quantile)):
         return _Column(item.column, [])
     name = f"rows_with_{schema.domain[item.aggregate.attribute].name}"
-    return _Column(name, [Interval(one.value, one.low, one.high) for one in found[count].noisy])
+    return _Column(name, found[count].intervals, whole=found[count].are_whole)

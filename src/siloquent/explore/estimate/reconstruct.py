@@ -17,6 +17,8 @@ from siloquent.explore.spec.aggregates import Sum
 from siloquent.explore.spec.measured import Measured
 from siloquent.explore.spec.query import Having, Query, Top
 
+LARGEST_WHOLE_STEP = 2**12
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -38,7 +40,8 @@ def reconstruct(query: Query, compiled: Compiled, measured: Measured, *, alpha: 
     """
     if query.kind != "wcq":
         return Estimate(_keys(compiled), tuple(compiled.labels[i] for i in reported(query, compiled, measured)))
-    return _with_intervals(query, compiled, values_of(compiled, measured), alpha)
+    whole = are_whole(step_of(compiled, measured), alpha)
+    return _with_intervals(query, compiled, values_of(compiled, measured), alpha, whole=whole)
 
 
 def reported(query: Query, compiled: Compiled, measured: Measured) -> list[int]:
@@ -100,16 +103,30 @@ def step_of(compiled: Compiled, measured: Measured) -> Fraction:
     return compiled.grid if whole else compiled.grid / PARTS_OF_A_STEP
 
 
-def _with_intervals(query: Query, compiled: Compiled, values: list[Fraction], alpha: Fraction) -> Estimate:
+def are_whole(step: Fraction, alpha: Fraction) -> bool:
+    """Whether values and intervals are shown as whole numbers: by their grid, never by what noise made of them.
+
+    Steps above 2^12 belong to sums that may pass 64 bits.
+    """
+    return step.denominator == alpha.denominator == 1 and step <= LARGEST_WHOLE_STEP
+
+
+def _with_intervals(
+    query: Query, compiled: Compiled, values: list[Fraction], alpha: Fraction, *, whole: bool
+) -> Estimate:
     chosen = chosen_by(query.having or query.top, values)
     name = query.alias or (f"sum_{compiled.attribute}" if isinstance(query.aggregate, Sum) else "count")
-    rows = tuple((*compiled.labels[i], *shown(values[i], values[i] - alpha, values[i] + alpha)) for i in chosen)
+    rows = tuple(
+        (*compiled.labels[i], *shown(values[i], values[i] - alpha, values[i] + alpha, whole=whole)) for i in chosen
+    )
     return Estimate((*compiled.keys, name, "low", "high"), rows)
 
 
-def shown(value: Fraction, low: Fraction, high: Fraction) -> tuple[int | float, int | float, int | float]:
-    """value, low, high; whole where they are whole. The ends are rounded outwards, so that the interval still holds."""
-    if value.denominator == low.denominator == high.denominator == 1:
+def shown(
+    value: Fraction, low: Fraction, high: Fraction, *, whole: bool
+) -> tuple[int | float, int | float, int | float]:
+    """value, low, high as ``whole`` numbers or floats. Ends are rounded outwards, so that the interval still holds."""
+    if whole:
         return int(value), int(low), int(high)
     return float(value), float_below(low), -float_below(-high)
 
