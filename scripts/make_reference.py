@@ -144,7 +144,7 @@ def python_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-FLOORS = ("errors", "schema", "privacy", "privacy.noise", "ledger", "data", "releases", "session", "explore")
+FLOORS = ("errors", "schema", "privacy", "privacy.noise", "ledger", "data", "releases", "session", "explore", "sketch")
 
 
 def _exists(module: str) -> bool:
