@@ -236,8 +236,8 @@ def _listed(tests: list[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class Asked:
     """One of the twelve questions: ``text`` without its ERROR; ``valid``: the least cost of a thesis mechanism at
-    alpha = .02 |D| that keeps its promise; ``pure`` and ``rho``: our goals there, in the worst case (QI2 and QI3 may turn
-    out to cost less: see explore_runs)."""
+    alpha = .02 |D| that keeps its promise; ``pure`` and ``rho``: our goals there, in the worst case (QI2 and QI3 may
+    turn out to cost less: see explore_runs)."""
 
     name: str
     table: str

@@ -57,12 +57,14 @@ def _weights(walk: Walk) -> tuple[NDArray[np.float64], ...]:
             # What the past holds instead of a value is the noise's place.
             known = len(evidence.known)
             places = np.rint(evidence.values * np.array([_deviation(walk, source) for source in evidence.sources]))
-            np.add.at(weights, (slice(None), places.astype(np.int64)), whole[:, :known])
+            np.add.at(weights.T, places.astype(np.int64), whole[:, :known].T)
             weights[:, len(sizes) :] = whole[:, known:]
             weights /= np.array([*sizes, *[blend.deviation] * len(rows)])
         else:
             backs = (
-                reconstructions(one.compiled, chosen.strategy) if chosen.strategy else (np.eye(one.compiled.answers),)
+                reconstructions(one.compiled, tuple(np.asarray(matrix) for matrix in chosen.strategy))
+                if chosen.strategy
+                else (np.eye(one.compiled.answers),)
             )
             assert backs is not None
             new = np.hstack(backs)

@@ -73,7 +73,7 @@ def session(seed: int, length: int) -> Iterator[Asked]:
         kind = rng.integers(0, 7)
         w = int(rng.choice([1, 2, 5, 10]))
         lo = int(rng.integers(17, 60))
-        hi = int(min(91, lo + rng.integers(10, 40)))
+        hi = min(91, lo + int(rng.integers(10, 40)))
         sex = [None, 0, 1][rng.integers(0, 3)]
         query = [
             hist(w),
@@ -189,6 +189,7 @@ def kept(found: Plan, seq: int, first: int) -> Past:
     number = sum(len(one) for one in chosen.strategy) or found.compiled.answers
     values = tuple(range(first, first + number))
     assert footprint is not None
-    past = past_of(footprint, found.event, values, chosen.strategy, source=seq, account="people@1")
+    strategy = tuple(np.asarray(matrix) for matrix in chosen.strategy)  # 148 cells: never sparse
+    past = past_of(footprint, found.event, values, strategy, source=seq, account="people@1")
     assert past is not None
     return past

@@ -74,7 +74,7 @@ def _noise(plan: Plan, runs: int) -> NDArray[np.float64]:
         drawn = add_gaussian(zeros, variance=event.variance)
     if plan.chosen.form == "answers":
         return drawn.astype(float)
-    backs = reconstructions(plan.compiled, plan.chosen.strategy)
+    backs = reconstructions(plan.compiled, tuple(np.asarray(matrix) for matrix in plan.chosen.strategy))
     assert backs is not None
     return np.asarray(drawn @ np.hstack(backs).T)
 
