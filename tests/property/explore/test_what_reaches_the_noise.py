@@ -171,6 +171,8 @@ FAULTY = {
     "sums": "SELECT ward, SUM(cost) FROM visits GROUP BY ward ERROR 900",
     "blocks": "BIN visits ON COUNT(*) WHERE W = {age <= 0, age <= 1, age > 1, ward = 'A', ward != 'A'} ERROR 300",
     "sums of blocks": "BIN visits ON SUM(cost) WHERE W = {age <= 0, age <= 2, ward = 'A', ill} ERROR 3000",
+    "grid": "BIN visits ON SUM(cost) "
+    "WHERE W = {age < 1 AND ward = 'A', age < 3 AND ward < 'C', age > 1 AND ward = 'B'} ERROR 3000",
     "iceberg": "BIN visits ON SUM(cost) WHERE W = {ward = 'A', ward != 'A', ill} HAVING SUM(cost) > 2 ERROR 900",
     "crossing": "BIN visits ON COUNT(*) WHERE W = {age <= 0, age <= 1, age <= 2} HAVING COUNT(*) > 2 ERROR 90",
     "top": "BIN visits ON COUNT(*) WHERE W = {ward = 'A', ward != 'A', ill} ORDER BY COUNT(*) LIMIT 1 ERROR 90",
@@ -188,19 +190,25 @@ PRICES = {
 
 
 @contextmanager
-def runs(accountant: str, adjacency: str, text: str) -> Iterator[tuple[Neighbours, list[Run]]]:
+def runs(
+    accountant: str, adjacency: str, text: str, *, largest: int = 5, rows: int = 2
+) -> Iterator[tuple[Neighbours, list[Run]]]:
     """Every mechanism for ``text`` where one unit has up to two rows at the ends of what is declared."""
     chance = random.Random(7)
-    made = declared(chance, accountant, adjacency, "user", bounds=(-5, 5), most=2)
+    made = declared(chance, accountant, adjacency, "user", bounds=(-largest, largest), most=rows)
     one, other = {"who": 9, "ward": "A", "age": 0, "ill": True}, {"who": 9, "ward": "B", "age": 4, "ill": False}
-    ends = [[{**place, "cost": cost}] * 2 for place in (one, other) for cost in (-5, 5)]
+    ends = [[{**place, "cost": cost}] * rows for place in (one, other) for cost in (-largest, largest)]
     with neighbours(
-        chance, made, [*ends, [{**one, "cost": 5}, {**other, "cost": -5}], [{**one, "age": 2, "cost": 5}] * 2]
+        chance,
+        made,
+        [*ends, [{**one, "cost": largest}, {**other, "cost": -largest}], [{**one, "age": 2, "cost": largest}] * rows],
     ) as many:
         yield many, [Run(plan, many.reached(plan)) for plan in plans_of(parse(text), many.schema)]
 
 
-@pytest.mark.parametrize(("name", "accountant"), [*((name, "pure") for name in FAULTY), ("sums of blocks", "zcdp")])
+@pytest.mark.parametrize(
+    ("name", "accountant"), [*((name, "pure") for name in FAULTY), ("sums of blocks", "zcdp"), ("grid", "zcdp")]
+)
 def test_half_of_a_price_is_seen(name: str, accountant: str) -> None:
     with runs(accountant, "replace-one", FAULTY[name]) as (many, found):
         for run in found:
@@ -238,3 +246,14 @@ def test_noise_three_percent_short_of_its_event_is_seen(accountant: str) -> None
             more = replace(run.plan.event, **{name: getattr(run.plan.event, name) * Fraction(103, 100)})
             with pytest.raises(AssertionError, match="the event says"):
                 run.share(more, many.pairs)
+
+
+@pytest.mark.parametrize("accountant", BUDGET)
+def test_a_kept_strategy_is_not_sold_at_the_price_of_another_declaration(accountant: str) -> None:
+    """Strategies of one shape are searched once; what a unit may do to them is the declaration's."""
+    cheap_first = [(5, 2, "add-remove"), (5, 2, "replace-one"), (5, 6, "add-remove"), (50, 6, "add-remove")]
+    for largest, rows, adjacency in cheap_first:
+        with runs(accountant, adjacency, FAULTY["sums of blocks"], largest=largest, rows=rows) as (many, found):
+            assert "strategy" in {run.plan.chosen.form for run in found}
+            for run in found:
+                assert Fraction(1, 2) < run.share(run.plan.event, many.pairs) <= 1
