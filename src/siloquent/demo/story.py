@@ -64,10 +64,9 @@ _THE_REST = (
     ),
     Step(
         "The owner, who may see the rows, checks them against the declaration; an analyst may not.\n"
-        "It finds one thing, and that is the owner's choice: some patients came more than six times, and the visits\n"
-        "beyond six do not count. Hiding more visits of a patient would take more noise.",
+        "All is as declared. It notes one thing, the owner's choice: some patients came more than six times, and the\n"
+        "visits beyond six do not count. Hiding more visits of a patient would take more noise.",
         ("check", "visits"),
-        ends=1,
     ),
     Step("Everything that was asked and refused is in the ledger.", ("ledger", "show")),
     Step("Anybody with the ledger can recompute it: chain, totals, answers, limits.", ("ledger", "verify")),
