@@ -77,7 +77,7 @@ def _pure(options: Options, length: int) -> Iterator[Row]:
                 goal=2 if length == 100 else None,
                 better="higher",
                 unit="APEx / ours",
-                how=f"pure account, {length} questions: APEx {apex:.3f}, ours {float(ours.total):.3f}, {ours.free} free",
+                how=f"pure, {length} questions: APEx {apex:.3f}, ours {float(ours.total):.3f}, {ours.free} free",
             )
 
 
