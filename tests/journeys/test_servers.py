@@ -27,7 +27,8 @@ def walk(types: Callable[..., Done]) -> None:
     again = types("--analyst", "ana", "ask", WARDS, "--key", "wards", "--yes", "--json").document
     assert again == {**asked, "replayed": True}
 
-    refused = types("--analyst", "bo", "ask", WARDS, "--yes", "--json")
+    # What Ana was told would serve Bo too, for nothing.
+    refused = types("--analyst", "bo", "ask", f"{WARDS} REUSE NONE", "--yes", "--json")
     assert (refused.status, refused.document["code"], refused.document["spent"]) == (3, "budget_exceeded", "nothing")
     shown = types("ledger", "show", "--json").document
     assert {"visits@1", "visits@1/ana"} <= {account["name"] for account in shown["accounts"]}
