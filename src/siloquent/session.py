@@ -140,6 +140,23 @@ class Session:
             self._tables[name] = (schema, opened)
         return self._tables[name][1]
 
+    def table_of(self, schema: TableSchema, *, spent: str = "nothing") -> PrivateTable:
+        """The private table that a plan for ``schema`` may measure, and no table that was declared anew since.
+
+        Noise that was planned for another declaration may be too small for what a row can do now.
+
+        Args:
+            spent: What the refusal says was spent.
+        Raises:
+            SchemaError: the table is not declared as ``schema`` any more; and as ``table``.
+        """
+        table = self.table(schema.name)
+        if table.schema is not schema:
+            raise SchemaError(
+                f"The declaration of {schema.name!r} has changed since this was planned.", fix="ask again", spent=spent
+            )
+        return table
+
     def account(self, name: str) -> Account:
         """The account that pays for questions about table ``name``: opened on first use, within the declared budget.
 

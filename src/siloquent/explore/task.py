@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from siloquent.errors import AccuracyUnreachable, BudgetExceeded, KeyReused, RequestError
 from siloquent.explore.estimate import Progress, assemble, completed, nothing_new, reads_rows
-from siloquent.explore.measure import changed_meanwhile, measure
+from siloquent.explore.measure import measure
 from siloquent.explore.plan.cheaper import as_paid, with_reuse
 from siloquent.explore.plan.explain import Explanation, explain_plan
 from siloquent.explore.plan.planner import least_error
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from siloquent.session import Session
 
 
+RESERVED = "what was reserved"
 _KEPT = "the second step was refused, and what the first one gave is kept"
 
 
@@ -170,9 +171,8 @@ def _settled(session: Session, step: Step, asked: _Asked, earlier: Recall) -> tu
     if permit is None:
         step = with_reuse(step, earlier)
         for plan in step.plans:
-            if reads_rows(plan) and session.table(plan.query.table).schema is not plan.schema:
-                # What is wrong with a source, or was declared anew meanwhile, is found before it costs anything.
-                raise changed_meanwhile(plan.schema.name)
+            if reads_rows(plan):
+                session.table_of(plan.schema)  # what is wrong with a source is found before it costs anything
         permit = session.ledger.reserve(asked.account.name, step.event, key=asked.own_key, digest=asked.digest)
     elif isinstance(permit, Permit):
         step = as_paid(step, earlier, permit)
@@ -189,7 +189,7 @@ def _measured(session: Session, step: Step, permit: Permit, text: str) -> Stored
         )
     found = []
     for plan in step.plans:
-        table = session.table(plan.query.table) if reads_rows(plan) else None
+        table = session.table_of(plan.schema, spent=RESERVED) if reads_rows(plan) else None
         found.append(completed(plan, nothing_new(plan) if table is None else measure(plan, table, permit)))
     paid = found[0].event if len(found) == 1 else step.event
     return session.ledger.settle(permit, paid, payload_of(found, request=text))

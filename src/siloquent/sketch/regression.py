@@ -147,11 +147,11 @@ def regress(session: Session, spec: MomentsSpec, *, key: str | None = None) -> L
     """
     schema, account = session.schema(spec.table), session.account(spec.table)
     chosen = plan_moments(spec, schema)
-    session.table(spec.table)
+    session.table_of(schema)  # what is wrong with a source is found before it costs anything
     digest = _digest(session, spec, account.name, schema)
     own = None if key is None else f"{account.name}:{key}"
     permit = session.ledger.reserve(account.name, chosen.event, key=own, digest=digest)
-    stored = permit if isinstance(permit, Stored) else _measured(session, chosen, permit)
+    stored = permit if isinstance(permit, Stored) else _measured(session, chosen, schema, permit)
     return model_of(chosen, stored.payload)
 
 
@@ -161,8 +161,14 @@ def _digest(session: Session, spec: MomentsSpec, account: str, schema: TableSche
     return hashlib.sha256(json.dumps([*parts, schema.digest, schema.version], sort_keys=True).encode()).hexdigest()
 
 
-def _measured(session: Session, chosen: MomentsPlan, permit: Permit) -> Stored:
-    count, sums, second = measure_moments(chosen, session.table(chosen.spec.table), permit)
+def _measured(session: Session, chosen: MomentsPlan, schema: TableSchema, permit: Permit) -> Stored:
+    if permit.event != chosen.event:
+        raise RequestError(
+            "This key holds a charge that another version of siloquent planned differently; the charge stands.",
+            fix="ask again with a new key",
+        )
+    table = session.table_of(schema, spent="what was reserved")
+    count, sums, second = measure_moments(chosen, table, permit)
     payload = json.dumps({"format": 1, "count": count.tolist(), "sums": sums.tolist(), "second": second.tolist()})
     return session.ledger.settle(permit, permit.event, payload.encode())
 

@@ -60,7 +60,7 @@ def build(session: Session, spec: SketchSpec, *, key: str | None = None, max_cos
     permit = asked.held(session)
     if permit is None:
         _check_price(chosen, account, max_cost)
-        session.table(spec.table)  # what is wrong with a source is found before it costs anything
+        session.table_of(schema)  # what is wrong with a source is found before it costs anything
         permit = session.ledger.reserve(account.name, chosen.event, key=asked.own_key, digest=asked.digest)
     stored = permit if isinstance(permit, Stored) else _measured(session, chosen, permit)
     return assemble(schema, stored)
@@ -214,7 +214,7 @@ def _measured(session: Session, chosen: SketchPlan, permit: Permit) -> Stored:
             "This key holds a charge that another version of siloquent planned differently; the charge stands.",
             fix="build again with a new key",
         )
-    measured = measure(chosen, session.table(chosen.spec.table), permit)
+    measured = measure(chosen, session.table_of(chosen.schema, spent="what was reserved"), permit)
     size = chosen.size_parameter
     sketch = Sketch(
         plan=chosen.hash_plan,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from siloquent.errors import BudgetExceeded, KeyReused, RequestError
+from siloquent.errors import BudgetExceeded, KeyReused, RequestError, SchemaError
 from siloquent.maths.lsh.families import similarity
 from siloquent.privacy import Composed, DiscreteGaussian, DiscreteLaplace
 from siloquent.releases import read_release, verify_release
@@ -30,6 +32,7 @@ from siloquent.sketch import (
     median_of_means,
     paper_mean,
 )
+from siloquent.sketch.regression import MomentsSpec
 from siloquent.sketch.spec import Accuracy, Budget
 from unit.sketch.tables import PURE, USER, rows, session, spec
 
@@ -259,3 +262,31 @@ def test_an_accuracy_is_priced_and_kept(tmp_path: Path, planning: str) -> None:
     assert np.abs(found.values - expected)[:2].max() < 3 * 0.2 * 0.05 * 2_000
     assert plan.price > 0
     assert ("typical" in " ".join(plan.notes)) is (planning == "typical")
+
+
+@pytest.mark.parametrize("verb", ["build", "regress"])
+def test_a_table_declared_anew_after_the_charge_is_not_measured(tmp_path: Path, verb: str) -> None:
+    with session(tmp_path) as opened:
+        schema = opened.schema("points")
+        reserve = opened.ledger.reserve
+
+        def meanwhile(*given: Any, **named: Any) -> Any:
+            permit = reserve(*given, **named)
+            opened._frames["points"] = (replace(schema, version=2), opened._frames["points"][1])
+            return permit
+
+        opened.ledger.reserve = meanwhile  # type: ignore[method-assign]
+        moments = MomentsSpec("points", ("x",), "y", Budget(epsilon="2"))
+        asked = {"build": lambda: opened.sketch.build(spec()), "regress": lambda: opened.sketch.regress(moments)}
+        with pytest.raises(SchemaError, match="has changed since") as refused:
+            asked[verb]()
+        assert refused.value.spent == "what was reserved"
+
+
+def test_a_moments_key_that_holds_another_charge_is_not_measured_at_its_price(tmp_path: Path) -> None:
+    with session(tmp_path) as opened:
+        reserve = opened.ledger.reserve
+        cheap = DiscreteGaussian(variance=Fraction(10**9), l2_squared=1)
+        opened.ledger.reserve = lambda account, event, **named: reserve(account, cheap, **named)  # type: ignore[method-assign]
+        with pytest.raises(RequestError, match="planned differently"):
+            opened.sketch.regress(MomentsSpec("points", ("x",), "y", Budget(epsilon="2")), key="k")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from siloquent.errors import SchemaError
 from siloquent.explore.measure.base import sum_units
 from siloquent.explore.measure.squares import square_columns
 from siloquent.explore.spec.measured import Measured
@@ -22,14 +21,11 @@ def measure(plan: Plan, table: PrivateTable, permit: Permit) -> Measured:
 
     Raises:
         NotAllowed: the permit is not an open one of this table.
-        SchemaError: the table is not declared as it was planned for.
         DataError: the source failed; the charge stands.
     Privacy:
         ``plan.event`` in the account's unit and adjacency, or the cheaper event that an ex-post mechanism turned out to
         be: one scan, one mechanism, whose worst price was reserved under ``permit``.
     """
-    if table.schema != plan.schema or table.schema.digest != plan.schema.digest:
-        raise changed_meanwhile(plan.schema.name, spent="what was reserved")
     released = plan.chosen.run(plan.compiled, _columns(plan.compiled, table, permit))
     return Measured(
         mechanism=plan.chosen.name,
@@ -39,11 +35,6 @@ def measure(plan: Plan, table: PrivateTable, permit: Permit) -> Measured:
         alpha=str(plan.alpha),
         strategy=plan.chosen.strategy,
     )
-
-
-def changed_meanwhile(name: str, *, spent: str = "nothing") -> SchemaError:
-    """The refusal of a plan whose table was declared anew: its noise may be too small for what a row may do now."""
-    return SchemaError(f"The declaration of {name!r} has changed since this was planned.", fix="ask again", spent=spent)
 
 
 def _columns(compiled: Compiled, table: PrivateTable, permit: Permit) -> list[Integers]:
