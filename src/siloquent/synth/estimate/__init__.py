@@ -1,0 +1,1 @@
+"""From what was released to models and rows: free post-processing."""

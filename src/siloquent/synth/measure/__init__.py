@@ -1,0 +1,1 @@
+"""The one room of synthesis where rows meet noise."""

@@ -1,0 +1,365 @@
+"""What the constraints of a table mean for synthesis: how each is kept, and what the model must know for that.
+
+Rows are whole numbers here: a matrix of shape (rows, attributes) whose column j holds the cell of
+``CompiledConstraints.attributes[j]`` (core index functions: 0..size-1, NULL's cell and ``other`` last).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from siloquent.schema import Attribute
+
+Operator = Literal["=", "!=", "<", "<=", ">", ">="]
+Kind = Literal["never", "unary", "dependency", "key", "order", "general", "foreign"]
+Way = Literal["forward", "twin", "reverse"]
+PassKind = Literal["mask", "dependency", "reverse", "coupling", "monotone", "key", "block"]
+FLIPPED: dict[str, Operator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Where the cells of an attribute stand on a scale that it shares with the attributes it is compared with.
+
+    Cell i below ``steps`` stands at ``first + i * step``, or at ``places[i]`` where that is given. Cells from ``steps``
+    on are not declared values: ``other`` (equal to itself, above and below nothing) and NULL (never anything).
+    """
+
+    attribute: str
+    steps: int
+    first: int = 0
+    step: int = 1
+    places: tuple[int, ...] = ()
+    other: int = -1
+
+    def positions(self, codes: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Positions on the scale, shape of ``codes``; the cell ``other`` gets one that no declared value has."""
+        codes = codes.astype(np.int64)
+        if self.places:
+            table = np.array(self.places, dtype=np.int64)
+            found = table[np.clip(codes, 0, len(table) - 1)]
+        else:
+            found = self.first + codes * self.step
+        return np.where(codes == self.other, np.iinfo(np.int64).min // 4, found) if self.other >= 0 else found
+
+    def known(self, codes: NDArray[np.integer], op: Operator) -> NDArray[np.bool_]:
+        """Where a comparison by ``op`` has an answer, shape of ``codes``."""
+        found = (codes >= 0) & (codes < self.steps)
+        return found | (codes == self.other) if self.other >= 0 and op in ("=", "!=") else found
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a comparison of a row with a constant: where the constant stands, in cells (halves between them)."""
+
+    position: float
+
+
+@dataclass(frozen=True, slots=True)
+class RowTest:
+    """``left op right`` within one row; right is another attribute of the row or a constant."""
+
+    left: Axis
+    op: Operator
+    right: Axis | Side
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes that it reads."""
+        right = (self.right.attribute,) if isinstance(self.right, Axis) else ()
+        return (self.left.attribute, *right)
+
+
+@dataclass(frozen=True, slots=True)
+class PairTest:
+    """``t1.left op t2.right``."""
+
+    left: Axis
+    op: Operator
+    right: Axis
+
+    @property
+    def is_same(self) -> bool:
+        """Whether one attribute is compared with itself."""
+        return self.left.attribute == self.right.attribute
+
+    @property
+    def reversed(self) -> PairTest:
+        """The same test with t1 and t2 exchanged."""
+        return PairTest(self.right, FLIPPED[self.op], self.left)
+
+
+@dataclass(frozen=True, slots=True)
+class NormalForm:
+    """not (first(t1) and second(t2) and every pair test); ``second`` and ``pairs`` are empty for one row's rules."""
+
+    first: tuple[RowTest, ...]
+    second: tuple[RowTest, ...]
+    pairs: tuple[PairTest, ...]
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes that it reads, each once, in order of appearance."""
+        of_pairs = (name for test in self.pairs for name in (test.left.attribute, test.right.attribute))
+        of_rows = (name for test in (*self.first, *self.second) for name in test.attributes)
+        return tuple(dict.fromkeys((*of_pairs, *of_rows)))
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether it speaks of two rows."""
+        return bool(self.pairs or self.second)
+
+    @property
+    def is_irreflexive(self) -> bool:
+        """Whether two equal rows never violate it, since some attribute would have to differ from itself."""
+        return any(test.is_same and test.op in ("!=", "<", ">") for test in self.pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledConstraint:
+    """One declared constraint. ``number`` counts from 1 in declared order; ``kept`` says in words how it is kept.
+
+    ``form`` is None for foreign keys (not kept yet), for keys over ``id`` columns (fresh numbers keep them) and for
+    constraints that name attributes outside the chosen columns.
+    """
+
+    number: int
+    text: str
+    hard: bool
+    kind: Kind
+    attributes: tuple[str, ...]
+    kept: str
+    form: NormalForm | None = None
+    weight: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mask:
+    """Which combinations of a few attributes' cells may occur: rules about one row, or an array over cells.
+
+    ``cells``: bool, shaped by the attributes' sizes, where a table says it (FDs); None where ``rules`` say it.
+    """
+
+    attributes: tuple[str, ...]
+    sizes: tuple[int, ...]
+    rules: tuple[tuple[RowTest, ...], ...] = ()
+    cells: NDArray[np.bool_] | None = None
+    constraints: tuple[int, ...] = ()
+
+    def allows(self, codes: Mapping[str, NDArray[np.integer]]) -> NDArray[np.bool_]:
+        """Whether each combination may occur; the arrays in ``codes`` (by attribute) broadcast with one another."""
+        if self.cells is not None:
+            return np.asarray(self.cells[tuple(codes[name] for name in self.attributes)])
+        allowed = np.ones(np.broadcast_shapes(*(codes[name].shape for name in self.attributes)), dtype=bool)
+        for tests in self.rules:
+            broken = np.ones_like(allowed)
+            for test in tests:
+                broken &= row_test(test, codes)
+            allowed &= ~broken
+        return allowed
+
+    def share(self, groups: Mapping[str, NDArray[np.integer]]) -> NDArray[np.float64]:
+        """The allowed share of the cells of every group combination, shape (groups of attribute 1, of attribute 2, ..).
+
+        Args:
+            groups: For each attribute the group of each of its cells, shape (size,), groups 0..g-1; -1 belongs to none.
+                Attributes that are cut at ``CompiledConstraints.cuts`` make the shares of constant rules 0 or 1.
+        Raises:
+            MemoryError: Never on purpose; the product of sizes should be at most 10^7 (``is_small``).
+        """
+        shape = tuple(int(groups[name].max(initial=-1)) + 1 for name in self.attributes)
+        axes = np.ix_(*(np.arange(size) for size in self.sizes))
+        allowed = self.allows(dict(zip(self.attributes, axes, strict=True))).astype(np.float64)
+        found = np.broadcast_to(allowed, self.sizes)
+        for axis, name in enumerate(self.attributes):
+            found = _grouped(found, groups[name], shape[axis], axis)
+        return found
+
+    @property
+    def is_small(self) -> bool:
+        """Whether ``share`` fits in memory."""
+        return float(np.prod([float(size) for size in self.sizes])) <= 1e7
+
+
+def _grouped(values: NDArray[np.float64], groups: NDArray[np.integer], count: int, axis: int) -> NDArray[np.float64]:
+    """Means of ``values`` over the groups of one axis; 0 for groups without cells."""
+    moved = np.moveaxis(values, axis, 0)
+    sums = np.zeros((count, *moved.shape[1:]))
+    np.add.at(sums, groups[groups >= 0], moved[groups >= 0])
+    sizes = np.bincount(groups[groups >= 0], minlength=count).reshape(-1, *([1] * (moved.ndim - 1)))
+    return np.moveaxis(sums / np.maximum(sizes, 1), 0, axis)
+
+
+def row_test(test: RowTest, codes: Mapping[str, NDArray[np.integer]]) -> NDArray[np.bool_]:
+    """Where a row passes ``test`` (UNKNOWN is no), the arrays in ``codes`` broadcast."""
+    left = codes[test.left.attribute]
+    known = test.left.known(left, test.op)
+    if isinstance(test.right, Side):
+        return known & compare(left.astype(np.float64), test.op, np.float64(test.right.position))
+    right = codes[test.right.attribute]
+    known = known & test.right.known(right, test.op)
+    return known & compare(test.left.positions(left), test.op, test.right.positions(right))
+
+
+def compare(left: NDArray[np.generic], op: Operator, right: NDArray[np.generic] | np.generic) -> NDArray[np.bool_]:
+    """``left op right``, elementwise."""
+    functions = {
+        "=": np.equal,
+        "!=": np.not_equal,
+        "<": np.less,
+        "<=": np.less_equal,
+        ">": np.greater,
+        ">=": np.greater_equal,
+    }
+    return np.asarray(functions[op](left, right), dtype=bool)
+
+
+@dataclass(frozen=True, slots=True)
+class TableNeed:
+    """A functional dependency whose table y(x) has to be known.
+
+    ``measured``: a noisy joint histogram of (lhs.., rhs), in cells, row-major, shape (*lhs_sizes, rhs_size), over the
+    rows that pass ``when``, has to be released for it (D2 = 1 a row). Otherwise it comes from ``reference`` (a public
+    file) or is filled at random.
+    """
+
+    constraint: int
+    lhs: tuple[str, ...]
+    rhs: str
+    lhs_sizes: tuple[int, ...]
+    rhs_size: int
+    way: Way
+    measured: bool
+    when: tuple[RowTest, ...] = ()
+    reference: str = ""
+    bijective: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of its histogram."""
+        return (*self.lhs_sizes, self.rhs_size)
+
+    @property
+    def cells(self) -> int:
+        """How many cells its histogram has."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DependencyTable:
+    """y(x) of one FD: ``values`` holds the cell of rhs for each cell of lhs (row-major), int32, shape (cells of lhs,).
+
+    ``weights``: how often each x occurs (noisy, at least 1) for reversed ones; ``weak``: x whose entry is mostly noise.
+    """
+
+    need: TableNeed
+    values: NDArray[np.int32]
+    weights: NDArray[np.float64] | None = None
+    weak: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One step over finished rows, in the order of ``CompiledConstraints.passes``."""
+
+    kind: PassKind
+    constraints: tuple[int, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Coupling:
+    """An order constraint (context; a, b): inside equal context, and where rows pass ``when``, b follows a.
+
+    ``rising``: b may not fall while a rises (else it may not rise).
+    """
+
+    constraint: int
+    context: tuple[str, ...]
+    a: str
+    b: str
+    rising: bool
+    when: tuple[RowTest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledConstraints:
+    """How the constraints of a table are kept, from the declaration alone.
+
+    Attributes:
+        attributes: The columns of the row matrix (countable attributes only), in declared order.
+        sizes: Their numbers of cells.
+        declared: Their declarations.
+        modelled: Those that the model draws; the others are written by passes afterwards.
+        fresh: ``id`` columns that get fresh numbers.
+        constraints: Every declared constraint with how it is kept.
+        masks: Rules about single rows, to be put into the model and into refinement.
+        cuts: For each attribute the cells at which a bin must begin, so that rules with constants are exact on bins.
+        needs: FD tables to be made before rows are drawn.
+        couplings: Order constraints, by constraint number.
+        passes: What happens to drawn rows, in order.
+        notes: Sentences for people: dropped constraints, what is not reproduced.
+    """
+
+    attributes: tuple[str, ...]
+    sizes: tuple[int, ...]
+    declared: tuple[Attribute, ...]
+    modelled: tuple[str, ...]
+    fresh: tuple[str, ...]
+    constraints: tuple[CompiledConstraint, ...]
+    masks: tuple[Mask, ...]
+    cuts: Mapping[str, tuple[int, ...]]
+    needs: tuple[TableNeed, ...]
+    couplings: Mapping[int, Coupling]
+    passes: tuple[Pass, ...]
+    notes: tuple[str, ...] = ()
+
+    def column(self, name: str) -> int:
+        """The column of the row matrix that holds ``name``."""
+        return self.attributes.index(name)
+
+    @property
+    def hard(self) -> tuple[CompiledConstraint, ...]:
+        """The constraints that no release may break."""
+        return tuple(one for one in self.constraints if one.hard and one.form is not None)
+
+    @property
+    def soft(self) -> tuple[CompiledConstraint, ...]:
+        """The constraints whose rate is reported, and met where it is known."""
+        return tuple(one for one in self.constraints if not one.hard and one.form is not None)
+
+    def codes(self, rows: NDArray[np.integer]) -> dict[str, NDArray[np.integer]]:
+        """The columns of ``rows`` (rows, attributes) by name."""
+        return {name: rows[:, place] for place, name in enumerate(self.attributes)}
+
+    def by_number(self, numbers: Iterable[int]) -> tuple[CompiledConstraint, ...]:
+        """The constraints of these numbers."""
+        wanted = set(numbers)
+        return tuple(one for one in self.constraints if one.number in wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Violations:
+    """How often rows break one constraint, exactly.
+
+    ``pairs``: pairs of rows (rows, for rules about one row) that break it in either direction; ``one_way``: as the
+    thesis counts, the earlier row as t1 only; ``possible``: all pairs (all rows).
+    """
+
+    constraint: int
+    pairs: int
+    one_way: int
+    possible: int
+
+    @property
+    def rate(self) -> float:
+        """The share of pairs (rows) that break it."""
+        return self.pairs / self.possible if self.possible else 0.0
