@@ -33,7 +33,7 @@ ADVICE = {
     "missing_extra": "Install the extra that the message names, for example `pip install 'siloquent[postgres]'`.",
     "budget_exceeded": "Ask for less: a larger error costs less. `siloquent ledger show TABLE` says what is left.",
     "data_source_failed": "The text is fixed, since details could tell about rows. The owner runs `siloquent check`.",
-    "protocol_failed": "The text is fixed. Each silo's owner reads the local log.",
+    "protocol_failed": "The cause, one fixed text each, is in the [federation reference](federation.md#causes).",
     "ledger": "Free the disk or the lock that the message names, then ask again with the same key.",
     "key_reused": "Use a fresh key for a new request; keep a key for repeats of the same request.",
     "ledger_rolled_back": "A backup was restored. See [Restore a backup](../how-to/restore-a-backup.md).",

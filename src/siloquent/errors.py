@@ -10,7 +10,7 @@
     ├── MissingExtra                   an optional package is absent      exit 2   HTTP 501
     ├── BudgetExceeded                 asked more than what is left       exit 3   HTTP 409
     ├── DataError                      the source failed; one fixed text  exit 5   HTTP 500
-    ├── ProtocolError                  peers failed; one fixed text       exit 6   HTTP 502
+    ├── ProtocolError                  peers failed; one text a cause     exit 6   HTTP 502
     ├── LedgerError                    the ledger cannot be used          exit 7   HTTP 500
     │   ├── KeyReused                  same key, another request          exit 7   HTTP 409
     │   ├── LedgerRolledBack           the database is behind its head    exit 7   HTTP 500
@@ -25,7 +25,7 @@ public, rows and exact counts are not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import ClassVar
 
@@ -33,7 +33,7 @@ from typing import ClassVar
 class SiloquentError(Exception):
     """The root: catching it catches everything that siloquent raises on purpose."""
 
-    code: ClassVar[str] = "internal"
+    code: str = "internal"  # an instance may narrow it, as ProtocolError does
     exit_status: ClassVar[int] = 1
     http_status: ClassVar[int] = 500
     title: ClassVar[str] = "Something went wrong inside siloquent"
@@ -155,15 +155,57 @@ class DataError(SiloquentError):
         )
 
 
+CAUSES: Mapping[str, tuple[str, str]] = {
+    "protocol_failed": ("A peer did not follow the protocol or could not be reached.", ""),
+    "relay_unreachable": ("The relay could not be reached.", "siloquent federation check"),
+    "certificate_refused": (
+        "A certificate was refused: of another CA, of another name, or revoked.",
+        "siloquent federation check",
+    ),
+    "certificate_expired": ("A certificate has expired or is not yet valid.", "siloquent federation renew"),
+    "roster_mismatch": ("Two roles hold different rosters.", "siloquent federation accept roster.json"),
+    "version_mismatch": ("Two roles speak different versions.", "pip install --upgrade 'siloquent[federation]'"),
+    "policy_refused": ("A party's policy does not allow this session.", "ask that party's owner"),
+    "peer_missing": ("A role did not answer before the deadline.", "siloquent federation status"),
+    "message_conflict": ("One message came with two contents.", "end that role, then start a new session"),
+    "bad_signature": ("A message was not signed by the role that it names.", "start a new session"),
+    "bad_seal": ("A sealed message could not be opened.", "start a new session"),
+    "bad_encoding": ("A message is not of the form that its step asks for.", "start a new session"),
+    "bad_chain": ("A message is missing, repeated or out of order.", "start a new session"),
+    "batch_size": ("A message holds another number of values than agreed.", "start a new session"),
+    "duplicate_points": ("A batch holds one point twice.", "start a new session"),
+    "canary_failed": ("A worker did not compute what was asked.", "take another worker, then start a new session"),
+    "planner_mismatch": ("A request is not the one that the protocol asks for.", "start a new session"),
+    "secret_reuse": ("A secret would be used a second time.", "start a new session"),
+    "role_running_twice": ("Another process runs with this bundle.", "end one of the two"),
+    "state_lost": ("This role's journal lacks what it sent before.", "start a new session"),
+    "too_large": ("A message or session is larger than the relay takes.", "siloquent relay run --help"),
+    "quota": ("The relay holds too much for this role or session.", "wait until its receivers have caught up"),
+    "unknown_session": ("The relay knows no such session for this role.", "siloquent federation status"),
+    "session_closed": ("The session has ended.", "siloquent federation status"),
+    "aborted_by": ("A role has ended the session.", "siloquent federation status"),
+}
+"""Why a protocol failed: the code, its one text and what to do; no word of a peer's ever enters a message."""
+
+
 class ProtocolError(SiloquentError):
-    """A peer, relay or protocol step failed. One fixed text; details go to the local log only."""
+    """A peer, relay or protocol step failed; ``code`` is narrowed to the cause, one fixed text each (see ``CAUSES``).
+
+    ``role`` and ``step`` are the *claimed* ones; ``where`` is an address or name that this role itself holds.
+    """
 
     code = "protocol_failed"
     exit_status, http_status = 6, 502
     title = "A peer failed"
 
-    def __init__(self) -> None:
-        super().__init__("A peer did not follow the protocol or could not be reached.")
+    def __init__(
+        self, cause: str = "protocol_failed", *, role: str = "", step: str = "", where: str = "", fix: str = ""
+    ) -> None:
+        text, mend = CAUSES[cause]
+        self.code, self.role, self.step = cause, role, step
+        told = [f"role {role}" * bool(role), f"step {step}" * bool(step), where]
+        named = ", ".join(filter(None, told))
+        super().__init__(f"{text} ({named})" if named else text, fix=fix or mend)
 
 
 class LedgerError(SiloquentError):

@@ -1,0 +1,187 @@
+"""What a role's code sees of the others: who they are, and a way to send to them and to wait for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, NoReturn, Protocol
+
+from siloquent.errors import ProtocolError
+
+RoleKind = Literal["party", "worker", "moderator", "relay"]
+NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
+STEP = re.compile(r"[a-z][a-z0-9_.-]{0,23}(/[0-9]{1,9}){0,3}")
+MOST_ATTEMPT = 999
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A role of a session: its name, what it is, and whose it is."""
+
+    name: str
+    kind: RoleKind
+    owner: str = ""
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise ValueError(f"{self.name!r} is no name of a role: a-z, 0-9 and -, at most 32, a letter first")
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """All roles of a session in the roster's order, which every role sees alike."""
+
+    all: tuple[Member, ...]
+    _by_name: dict[str, Member] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", {member.name: member for member in self.all})
+        if len(self._by_name) != len(self.all):
+            raise ValueError("two roles of one name")
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Names of those that hold data, in order."""
+        return self._named("party")
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """Names of those that compute, in order: W_1 first."""
+        return self._named("worker")
+
+    @property
+    def moderator(self) -> str:
+        """The one that starts the session and gets the result."""
+        (name,) = self._named("moderator")
+        return name
+
+    def __getitem__(self, name: str) -> Member:
+        return self._by_name[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self.all)
+
+    def _named(self, kind: RoleKind) -> tuple[str, ...]:
+        return tuple(member.name for member in self.all if member.kind == kind)
+
+
+RoleState = Literal["idle", "invited", "approved", "refused", "joined", "running", "ended", "aborted", "expired"]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Where a role stands: ``waiting_for`` are names, ``since_s`` seconds in this state."""
+
+    role: str
+    state: RoleState
+    step: str = ""
+    waiting_for: tuple[str, ...] = ()
+    since_s: float = 0.0
+
+
+class State(Protocol):
+    """A role's few durable bytes of a session: seeds, noisy vectors. Kept over a restart, erased at the end."""
+
+    def get(self, key: str) -> bytes | None:
+        """What was put under ``key``; None if nothing was, or it was erased."""
+
+    def put(self, key: str, value: bytes) -> None:
+        """Keep ``value``; durable when this returns."""
+
+    def erase(self, key: str) -> None:
+        """Forget ``key`` and its bytes, as far as the disk allows."""
+
+
+class Channel(Protocol):
+    """One role's way to the others in one session. All calls block: a role's part runs in a thread of its own.
+
+    A role's part is ordinary code, written once, front to back. When its process is killed, the part is run again from
+    its first line by another process: ``receive`` and ``gather`` then give the very same bytes as before, and ``send``
+    of what was sent already does nothing more. So the part must be a function of what it receives, of ``state`` and of
+    nothing else: randomness is drawn once, ``put`` into ``state``, and used from there. ``sent`` lets it skip dear work
+    that was sent already (also work whose seeds are erased by now).
+
+    After an abort, whoever called it, every call raises ``ProtocolError`` with code ``aborted_by``.
+    """
+
+    @property
+    def me(self) -> str:
+        """This role's name."""
+
+    @property
+    def session(self) -> bytes:
+        """The session's id: 32 random bytes, equal for all members, fit to bind keys and hashes to this session."""
+
+    @property
+    def members(self) -> Members:
+        """Everybody in this session."""
+
+    @property
+    def state(self) -> State:
+        """This role's durable bytes."""
+
+    def send(self, to: str, step: str, payload: bytes, attempt: int = 0) -> None:
+        """Leave ``payload`` (made by ``payload.pack_*``) for ``to``; returns when it is durable on its way.
+
+        Raises:
+            ProtocolError: ``message_conflict``: this (to, step, attempt) was sent with other bytes;
+                ``bad_encoding``: no payload; ``aborted_by`` and ``session_closed``.
+        """
+
+    def sent(self, to: str, step: str, attempt: int = 0) -> bool:
+        """Whether ``send`` has returned for this message, in this process or an earlier one."""
+
+    def receive(self, step: str, sender: str, timeout: float | None = None, attempt: int = 0) -> bytes:
+        """Wait for one payload and give it; asking again gives the same bytes.
+
+        Args:
+            timeout: In seconds; None waits up to the session's own deadlines.
+        Raises:
+            ProtocolError: ``peer_missing`` with role and step after the time-out; ``aborted_by``.
+        """
+
+    def gather(
+        self,
+        step: str,
+        senders: Iterable[str],
+        enough: int | None = None,
+        timeout: float | None = None,
+        attempt: int = 0,
+    ) -> dict[str, bytes]:
+        """Wait for all ``senders``; after the time-out go on with those that came, if they are at least ``enough``.
+
+        Who was in is decided once: after a restart the same names are given, whoever came meanwhile.
+
+        Args:
+            enough: How many suffice after the time-out; None means all.
+        Returns:
+            Payloads by sender, in the order of ``senders``.
+        Raises:
+            ProtocolError: ``peer_missing``: too few; it names the first that lacks.
+        """
+
+    def abort(self, code: str) -> NoReturn:
+        """End the session for all with ``code`` (one of ``errors.CAUSES``) and raise it as ``ProtocolError``."""
+
+    def status(self) -> Status:
+        """Where this role stands, to be called from any thread."""
+
+
+def check_step(step: str, attempt: int) -> None:
+    """Refuse a step's name or an attempt that no header could carry.
+
+    >>> check_step("u1/17", 0)
+    """
+    if not STEP.fullmatch(step):
+        raise ValueError(f"{step!r} is no name of a step, such as 'a1' or 'u2.1/17'")
+    if not 0 <= attempt <= MOST_ATTEMPT:
+        raise ValueError(f"attempt {attempt} is not within 0..{MOST_ATTEMPT}")
+
+
+def missing(step: str, role: str) -> ProtocolError:
+    """The error of a role that did not come in time."""
+    return ProtocolError("peer_missing", role=role, step=step)

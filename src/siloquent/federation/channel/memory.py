@@ -1,0 +1,202 @@
+"""A channel inside one process: for tests, the demo and sessions on one laptop; a real one, with threads for roles."""
+
+from __future__ import annotations
+
+import secrets  # allowed: session ids, no noise
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn, TypeVar
+
+from siloquent.errors import CAUSES, ProtocolError
+from siloquent.federation.channel.base import Channel, Members, RoleState, Status, check_step, missing
+from siloquent.federation.payload import kind_of
+
+T = TypeVar("T")
+Key = tuple[str, str, str, int]  # sender, receiver, step, attempt
+
+
+class MemoryNetwork:
+    """All roles of one session in one process. Give each role ``channel(name)`` and a thread of its own.
+
+    A second ``channel(name)`` is that role after a restart: it finds its messages and its state as they were.
+    """
+
+    def __init__(self, members: Members, *, session: bytes | None = None) -> None:
+        self.members = members
+        self.session = session if session is not None else secrets.token_bytes(32)  # allowed: an id, no noise
+        self._news = threading.Condition()
+        self._messages: dict[Key, bytes] = {}
+        self._gathered: dict[tuple[str, str, int], tuple[str, ...]] = {}
+        self._states: dict[str, MemoryState] = {name: MemoryState() for name in self._names()}
+        self._ended: tuple[str, str] | None = None  # who aborted, and with which code
+
+    def channel(self, name: str) -> MemoryChannel:
+        """The end of ``name``."""
+        return MemoryChannel(self, self.members[name].name)
+
+    def traffic(self) -> dict[Key, bytes]:
+        """Every message so far, for tests that look for what must not be in them."""
+        with self._news:
+            return dict(self._messages)
+
+    def _names(self) -> list[str]:
+        return [member.name for member in self.members]
+
+
+class MemoryState:
+    """Durable bytes that last as long as their network."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+
+    def get(self, key: str) -> bytes | None:
+        """What was put under ``key``."""
+        return self._kept.get(key)
+
+    def put(self, key: str, value: bytes) -> None:
+        """Keep ``value``."""
+        self._kept[key] = bytes(value)
+
+    def erase(self, key: str) -> None:
+        """Forget ``key``."""
+        self._kept.pop(key, None)
+
+
+class MemoryChannel:
+    """One role's end of a ``MemoryNetwork``; see ``Channel``. Calls block the thread that makes them."""
+
+    def __init__(self, network: MemoryNetwork, me: str) -> None:
+        self._net, self._me = network, me
+        self._step, self._since = "", time.monotonic()
+        self._waiting: tuple[str, ...] = ()
+
+    @property
+    def me(self) -> str:
+        """This role's name."""
+        return self._me
+
+    @property
+    def session(self) -> bytes:
+        """The session's id."""
+        return self._net.session
+
+    @property
+    def members(self) -> Members:
+        """Everybody in this session."""
+        return self._net.members
+
+    @property
+    def state(self) -> MemoryState:
+        """This role's durable bytes."""
+        return self._net._states[self._me]
+
+    def send(self, to: str, step: str, payload: bytes, attempt: int = 0) -> None:
+        """Leave ``payload`` for ``to``."""
+        check_step(step, attempt)
+        kind_of(payload)
+        key = (self._me, self.members[to].name, step, attempt)
+        with self._net._news:
+            self._refuse_if_ended()
+            if self._net._messages.setdefault(key, bytes(payload)) != payload:
+                raise ProtocolError("message_conflict", role=self._me, step=step)
+            self._net._news.notify_all()
+
+    def sent(self, to: str, step: str, attempt: int = 0) -> bool:
+        """Whether this message is on its way."""
+        with self._net._news:
+            return (self._me, to, step, attempt) in self._net._messages
+
+    def receive(self, step: str, sender: str, timeout: float | None = None, attempt: int = 0) -> bytes:
+        """Wait for one payload."""
+        return self.gather(step, [sender], timeout=timeout, attempt=attempt)[sender]
+
+    def gather(
+        self,
+        step: str,
+        senders: Iterable[str],
+        enough: int | None = None,
+        timeout: float | None = None,
+        attempt: int = 0,
+    ) -> dict[str, bytes]:
+        """Wait for all ``senders``, or for ``enough`` when time is up."""
+        check_step(step, attempt)
+        wanted = tuple(senders)
+        until = None if timeout is None else time.monotonic() + timeout
+        with self._net._news:
+            decided = self._net._gathered.get((self._me, step, attempt))
+            while decided is None and len(found := self._here(wanted, step, attempt)) < len(wanted):
+                self._refuse_if_ended()
+                self._waits(step, tuple(name for name in wanted if name not in found))
+                left = None if until is None else until - time.monotonic()
+                if left is not None and left <= 0:
+                    if len(found) < (len(wanted) if enough is None else enough):
+                        raise missing(step, self._waiting[0])
+                    decided = found
+                else:
+                    self._net._news.wait(left)
+            self._refuse_if_ended()
+            self._waits(step, ())
+            names = self._net._gathered.setdefault((self._me, step, attempt), decided or wanted)
+            return {name: self._net._messages[name, self._me, step, attempt] for name in names}
+
+    def abort(self, code: str) -> NoReturn:
+        """End the session for all."""
+        assert code in CAUSES, code
+        with self._net._news:
+            self._refuse_if_ended()
+            self._net._ended = (self._me, code)
+            self._net._news.notify_all()
+        raise ProtocolError(code, role=self._me)
+
+    def status(self) -> Status:
+        """Where this role stands."""
+        with self._net._news:
+            state: RoleState = "running" if self._net._ended is None else "aborted"
+            return Status(self._me, state, self._step, self._waiting, time.monotonic() - self._since)
+
+    def _here(self, wanted: tuple[str, ...], step: str, attempt: int) -> tuple[str, ...]:
+        return tuple(name for name in wanted if (name, self._me, step, attempt) in self._net._messages)
+
+    def _waits(self, step: str, names: tuple[str, ...]) -> None:
+        if (step, names) != (self._step, self._waiting):
+            self._step, self._waiting, self._since = step, names, time.monotonic()
+
+    def _refuse_if_ended(self) -> None:
+        if self._net._ended is not None:
+            role, code = self._net._ended
+            raise ProtocolError("aborted_by", role=role, where=code)
+
+
+def run_all(network: MemoryNetwork, parts: Mapping[str, Callable[[Channel], T]]) -> dict[str, T]:
+    """Run every role's part in a thread of its own and give what each returned.
+
+    The first that fails aborts the session, so that nobody waits for it; its error is raised here.
+    """
+    results: dict[str, T] = {}
+    failed: list[BaseException] = []
+
+    def run(name: str) -> None:
+        channel = network.channel(name)
+        try:
+            results[name] = parts[name](channel)
+        except BaseException as error:  # allowed: raised below, in the caller's thread
+            failed.append(error)
+            code = error.code if isinstance(error, ProtocolError) else "protocol_failed"
+            _abort_quietly(channel, code)
+
+    threads = [threading.Thread(target=run, args=(name,), name=name, daemon=True) for name in parts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+    return {name: results[name] for name in parts}
+
+
+def _abort_quietly(channel: Any, code: str) -> None:
+    try:
+        channel.abort("protocol_failed" if code == "aborted_by" else code)
+    except ProtocolError:
+        return

@@ -1,0 +1,155 @@
+"""What a message may hold: points, whole numbers or canonical JSON; 2 bytes of type, 4 bytes of count, the content.
+
+Nothing is pickled, and nothing is compressed: lengths are public and must not hang on what is inside.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from siloquent.errors import ProtocolError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Kind = Literal["json", "points", "words", "bytes"]
+HEAD_BYTES = 6
+POINT_BYTES = 32
+MOST_COUNT = 2**32 - 1
+MOST_DEPTH = 32
+KINDS: dict[bytes, Kind] = {b"js": "json", b"pt": "points", b"i8": "words", b"by": "bytes"}
+_SIZES: dict[Kind, int] = {"points": POINT_BYTES, "words": 8, "json": 1, "bytes": 1}
+_TAGS = {kind: tag for tag, kind in KINDS.items()}
+
+
+def kind_of(payload: bytes) -> Kind:
+    """The kind that a payload says it is.
+
+    Raises:
+        ProtocolError: ``bad_encoding``: of no known kind, or its length is not its count times the size of one.
+    """
+    kind = KINDS.get(payload[:2])
+    if kind is None or len(payload) < HEAD_BYTES:
+        raise ProtocolError("bad_encoding")
+    if len(payload) - HEAD_BYTES != int.from_bytes(payload[2:HEAD_BYTES], "big") * _SIZES[kind]:
+        raise ProtocolError("bad_encoding")
+    return kind
+
+
+def pack_json(value: Any) -> bytes:
+    """``value`` as canonical JSON: sorted keys, no blanks, UTF-8.
+
+    Raises:
+        ValueError: it holds NaN or infinity.
+    """
+    return _pack("json", canonical(value))
+
+
+def pack_points(points: bytes) -> bytes:
+    """A batch of 32-byte group elements, one after the other."""
+    return _pack("points", points)
+
+
+def pack_words(words: NDArray[np.int64] | NDArray[np.uint64]) -> bytes:
+    """64-bit whole numbers, little-endian; signed ones as their residue modulo 2^64."""
+    return _pack("words", words.astype("<u8", copy=False).tobytes())
+
+
+def pack_bytes(content: bytes) -> bytes:
+    """Bytes as they are, such as a seed."""
+    return _pack("bytes", content)
+
+
+def unpack_json(payload: bytes) -> Any:
+    """The value of a JSON payload.
+
+    Raises:
+        ProtocolError: ``bad_encoding``: another kind, not JSON, not canonical, or nested too deeply.
+    """
+    text = _content(payload, "json")
+    return parse(text)
+
+
+def unpack_points(payload: bytes, count: int | None = None) -> bytes:
+    """The 32-byte elements of a batch; whether each is a valid one is for ``crypto.group`` to say.
+
+    Raises:
+        ProtocolError: ``bad_encoding``; ``batch_size`` if there are not ``count``.
+    """
+    return _counted(payload, "points", count)
+
+
+def unpack_words(payload: bytes, count: int | None = None) -> NDArray[np.uint64]:
+    """The numbers of a payload, modulo 2^64; shape (count,).
+
+    Raises:
+        ProtocolError: ``bad_encoding``; ``batch_size`` if there are not ``count``.
+    """
+    import numpy as np
+
+    return np.frombuffer(_counted(payload, "words", count), dtype="<u8").astype(np.uint64, copy=False)
+
+
+def unpack_bytes(payload: bytes, count: int | None = None) -> bytes:
+    """The bytes of a payload.
+
+    Raises:
+        ProtocolError: ``bad_encoding``; ``batch_size`` if there are not ``count``.
+    """
+    return _counted(payload, "bytes", count)
+
+
+def canonical(value: Any) -> bytes:
+    """``value`` in the one form that is hashed and signed.
+
+    >>> canonical({"b": 1, "a": ["x"]})
+    b'{"a":["x"],"b":1}'
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def parse(text: bytes) -> Any:
+    """What canonical JSON says.
+
+    Raises:
+        ProtocolError: ``bad_encoding``: not JSON, or not in its canonical form.
+    """
+    try:
+        value = json.loads(text)
+        # Another spelling of the same value would have another digest: there is one form, and no other is read.
+        if not _is_shallow(value, MOST_DEPTH) or canonical(value) != text:
+            raise ProtocolError("bad_encoding")
+    except (ValueError, RecursionError):
+        raise ProtocolError("bad_encoding") from None
+    return value
+
+
+def _pack(kind: Kind, content: bytes) -> bytes:
+    count, rest = divmod(len(content), _SIZES[kind])
+    assert rest == 0, f"{len(content)} bytes are not whole {kind}"
+    assert count <= MOST_COUNT
+    return _TAGS[kind] + count.to_bytes(4, "big") + content
+
+
+def _content(payload: bytes, kind: Kind) -> bytes:
+    if kind_of(payload) != kind:
+        raise ProtocolError("bad_encoding")
+    return payload[HEAD_BYTES:]
+
+
+def _counted(payload: bytes, kind: Kind, count: int | None) -> bytes:
+    content = _content(payload, kind)
+    if count is not None and len(content) != count * _SIZES[kind]:
+        raise ProtocolError("batch_size")
+    return content
+
+
+def _is_shallow(value: Any, depth: int) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return depth > 0 and all(_is_shallow(item, depth - 1) for item in inside)

@@ -1,0 +1,14 @@
+"""Every channel keeps the channels' contract."""
+
+from __future__ import annotations
+
+import pytest
+
+from contract.channel_contract import MEMBERS, ChannelContract, Network
+from siloquent.federation.channel import MemoryNetwork
+
+
+class TestMemoryChannel(ChannelContract):
+    @pytest.fixture
+    def network(self) -> Network:
+        return MemoryNetwork(MEMBERS)
