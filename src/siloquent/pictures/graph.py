@@ -1,0 +1,121 @@
+"""Small graphs: nodes on a circle, or where the caller puts them, and edges with their strength as width."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from siloquent.errors import RequestError
+from siloquent.pictures.paper import COLOURS, GREY, at, document, text
+from siloquent.pictures.picture import Words, plain, short
+
+SIZE, EDGE, TOP, MOST_NODES, MOST_EDGES = 480, 90, 36, 200, 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A named node; nodes of one ``group`` share colour and shape. ``place``: (x, y) in 0..1, y upwards."""
+
+    name: str
+    group: int = 0
+    place: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An edge between the nodes number ``start`` and ``end``; ``weight`` in 0..1 is its width."""
+
+    start: int
+    end: int
+    weight: float = 1.0
+    name: str = ""
+    directed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """At most 200 nodes and 2,000 edges."""
+
+    words: Words
+    nodes: Sequence[Node]
+    edges: Sequence[Edge]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.nodes) <= MOST_NODES or len(self.edges) > MOST_EDGES:
+            raise RequestError(f"A graph is drawn with 1 to {MOST_NODES} nodes and at most {MOST_EDGES:,} edges.")
+        for edge in self.edges:
+            if not (0 <= edge.start < len(self.nodes) and 0 <= edge.end < len(self.nodes)):
+                raise RequestError("An edge joins two nodes of the graph.")
+            if not 0 <= edge.weight <= 1:
+                raise RequestError(f"An edge's weight is 0 to 1, not {edge.weight}.")
+
+    def svg(self) -> str:
+        """The picture, 660 wide."""
+        places = [self._place(i) for i in range(len(self.nodes))]
+        body = [
+            '<defs><marker id="ID-arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" '
+            f'orient="auto-start-reverse"><path d="M0 0 8 4 0 8z" fill="{GREY}"/></marker></defs>'
+        ]
+        body += [_joined(edge, places) for edge in self.edges]
+        body += [_named(edge, places) for edge in self.edges if edge.name]
+        for node, (x, y) in zip(self.nodes, places, strict=True):
+            body.append(_shape(node.group, x, y))
+            anchor = "middle" if abs(x - SIZE / 2 - EDGE) < 60 else "end" if x < SIZE / 2 + EDGE else "start"
+            shift = {"middle": 0, "end": -12, "start": 12}[anchor]
+            above = -14 if y < TOP + EDGE + SIZE / 2 else 22
+            body.append(text(x + shift, y + (above if anchor == "middle" else 4), node.name, anchor=anchor))
+        return document(self.words, SIZE + 2 * EDGE, TOP + SIZE + EDGE, body)
+
+    def lines(self, *, width: int = 80, ascii_only: bool = False) -> list[str]:
+        """One line an edge, strongest first, then the nodes without any."""
+        drawn = []
+        for edge in sorted(self.edges, key=lambda edge: (-edge.weight, edge.start, edge.end)):
+            start, end = (plain(self.nodes[i].name) for i in (edge.start, edge.end))
+            arrow = ("--> " if edge.directed else "--- ") if ascii_only else ("──▶ " if edge.directed else "─── ")
+            words = plain(edge.name) or short(edge.weight)
+            drawn.append(f"{start} {arrow}{end}  {words}"[:width].rstrip())
+        joined = {place for edge in self.edges for place in (edge.start, edge.end)}
+        alone = [plain(node.name) for i, node in enumerate(self.nodes) if i not in joined]
+        return [*drawn, *(name[:width] for name in alone)]
+
+    def _place(self, i: int) -> tuple[float, float]:
+        given = self.nodes[i].place
+        if given is None:
+            turn = 2 * math.pi * i / len(self.nodes)
+            given = (0.5 + 0.5 * math.sin(turn), 0.5 + 0.5 * math.cos(turn))
+        inner = SIZE - 40
+        return EDGE + 20 + given[0] * inner, TOP + 40 + (1 - given[1]) * inner
+
+
+def _joined(edge: Edge, places: Sequence[tuple[float, float]]) -> str:
+    (x1, y1), (x2, y2) = places[edge.start], places[edge.end]
+    if edge.start == edge.end:
+        path = f"M{at(x1)} {at(y1)}c-24 -32 24 -32 0 0"
+    else:
+        far = math.hypot(x2 - x1, y2 - y1) or 1.0
+        cut = 10 / far  # edges end at their nodes' rims, so that arrows are seen
+        path = f"M{at(x1)} {at(y1)}L{at(x2 - (x2 - x1) * cut)} {at(y2 - (y2 - y1) * cut)}"
+    arrow = ' marker-end="url(#ID-arrow)"' if edge.directed else ""
+    return f'<path d="{path}" fill="none" stroke="{GREY}" stroke-width="{at(1 + 4 * edge.weight)}"{arrow}/>'
+
+
+def _named(edge: Edge, places: Sequence[tuple[float, float]]) -> str:
+    (x1, y1), (x2, y2) = places[edge.start], places[edge.end]
+    return text((x1 + x2) / 2, (y1 + y2) / 2 - 4, edge.name, size=11)
+
+
+def _shape(group: int, x: float, y: float) -> str:
+    """A circle, square, triangle or diamond, filled or open."""
+    colour, kind = COLOURS[group % len(COLOURS)], group % 4
+    outline = f' stroke="{colour}" stroke-width="2"'
+    inside = f'fill="{colour}"' if group % 8 < 4 else 'fill="#ffffff"'
+    if kind == 0:
+        return f'<circle cx="{at(x)}" cy="{at(y)}" r="8" {inside}{outline}/>'
+    points = {
+        1: ((-7, -7), (7, -7), (7, 7), (-7, 7)),
+        2: ((0, -9), (9, 7), (-9, 7)),
+        3: ((0, -10), (10, 0), (0, 10), (-10, 0)),
+    }[kind]
+    path = " ".join(f"{at(x + dx)},{at(y + dy)}" for dx, dy in points)
+    return f'<polygon points="{path}" {inside}{outline}/>'

@@ -1,0 +1,133 @@
+"""What every picture is made of: its words, its series of numbers, and the two forms in which it can be had."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from siloquent.errors import RequestError
+
+MOST_LETTERS = 60
+MOST_MARKS = 20_000
+"""A picture of more bars, points or cells is no picture, and no browser draws it at once."""
+
+
+class Picture(Protocol):
+    """Something that can be drawn in a file or in a terminal."""
+
+    @property
+    def words(self) -> Words: ...
+
+    def svg(self) -> str:
+        """One ``<svg>`` element with title and description; every text in it is escaped."""
+
+    def lines(self, *, width: int = 80, ascii_only: bool = False) -> list[str]:
+        """Lines for a terminal of ``width`` characters; with ``ascii_only`` without block characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A picture's title, what it shows in one sentence (``about``), and what its two axes count."""
+
+    title: str
+    about: str
+    across: str = ""
+    up: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.title.strip() or not self.about.strip():
+            raise RequestError("A picture has a title and one sentence for those who do not see it.")
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Numbers in order, each with its interval where there is one; ``None`` leaves a place empty.
+
+    Args:
+        values: As many as the picture has labels or points; not finite is empty.
+        low, high: The intervals' ends, both or none, as many as there are values.
+    """
+
+    values: tuple[float | None, ...]
+    low: tuple[float | None, ...] = ()
+    high: tuple[float | None, ...] = ()
+    name: str = ""
+
+    def __init__(
+        self,
+        values: Iterable[float | None],
+        *,
+        low: Iterable[float | None] = (),
+        high: Iterable[float | None] = (),
+        name: str = "",
+    ) -> None:
+        for field, given in (("values", values), ("low", low), ("high", high)):
+            object.__setattr__(self, field, tuple(_number(value) for value in given))
+        object.__setattr__(self, "name", name)
+        if (len(self.low), len(self.high)) not in ((0, 0), (len(self.values), len(self.values))):
+            raise RequestError("A series has as many interval ends as values, or none.")
+
+    def interval(self, place: int) -> tuple[float, float] | None:
+        """The interval at ``place``, if there is one."""
+        if not self.low:
+            return None
+        low, high = self.low[place], self.high[place]
+        return None if low is None or high is None else (low, high)
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """The least and the largest number that is to be seen; 0 and 0 of nothing."""
+        seen = [value for part in (self.values, self.low, self.high) for value in part if value is not None]
+        return (min(seen), max(seen)) if seen else (0.0, 0.0)
+
+
+def reach_of(series: Iterable[Series]) -> tuple[float, float]:
+    """What all ``series`` span together with 0."""
+    reaches = [one.reach for one in series]
+    return min(0.0, *(low for low, _ in reaches)), max(0.0, *(high for _, high in reaches))
+
+
+def check_size(count: int, series: Iterable[Series]) -> None:
+    """Refuse series of other lengths, no series, and pictures that are too large to draw."""
+    given = tuple(series)
+    if not given or any(len(one.values) != count for one in given):
+        raise RequestError(f"A picture of {count:,} places needs series of {count:,} values.")
+    if not 1 <= count * len(given) <= MOST_MARKS:
+        raise RequestError(f"A picture shows 1 to {MOST_MARKS:,} values, not {count * len(given):,}.")
+
+
+def short(value: float) -> str:
+    """``value`` in four digits, with thousands set apart.
+
+    >>> short(1234567.0), short(0.25), short(-3.0), short(2.5e-9)
+    ('1,235,000', '0.25', '-3', '2.5e-09')
+    """
+    if value == 0:
+        return "0"
+    size = math.floor(math.log10(abs(value)))
+    if not -4 <= size < 15:
+        return f"{value:.4g}"
+    text = f"{round(value, 3 - size):,.{max(0, 3 - size)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def printable(text: str) -> str:
+    """``text`` without characters that a terminal obeys or XML refuses: control, direction, unassigned."""
+    spaced = (" " if unicodedata.category(letter) == "Zs" else letter for letter in text)
+    return "".join(letter for letter in spaced if letter.isprintable())
+
+
+def plain(text: object) -> str:
+    """A name in a picture: printable, and at most 60 characters."""
+    kept = printable(str(text))
+    return kept if len(kept) <= MOST_LETTERS else kept[: MOST_LETTERS - 1] + "…"
+
+
+def _number(value: float | None) -> float | None:
+    if value is None:
+        return None
+    number = float(value)
+    return number if math.isfinite(number) else None
