@@ -84,7 +84,7 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
     >>> ticks(0, 4323), ticks(-3, 12, most=4)
     ([0.0, 1000.0, 2000.0, 3000.0, 4000.0], [0.0, 5.0, 10.0])
     """
-    if not high > low:
+    if not high - low > 1e-300:
         return [low]
     rough = (high - low) / (most - 1)
     power = 10.0 ** math.floor(math.log10(rough))

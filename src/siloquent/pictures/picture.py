@@ -13,6 +13,8 @@ from siloquent.errors import RequestError
 MOST_LETTERS = 60
 MOST_MARKS = 20_000
 """A picture of more bars, points or cells is no picture, and no browser draws it at once."""
+LARGEST = 1e150
+"""Beyond it axes have no ticks: such numbers count as empty."""
 
 
 class Picture(Protocol):
@@ -47,7 +49,7 @@ class Series:
     """Numbers in order, each with its interval where there is one; ``None`` leaves a place empty.
 
     Args:
-        values: As many as the picture has labels or points; not finite is empty.
+        values: As many as the picture has labels or points; what is not finite, or beyond 1e150, is empty.
         low, high: The intervals' ends, both or none, as many as there are values.
     """
 
@@ -130,4 +132,4 @@ def _number(value: float | None) -> float | None:
     if value is None:
         return None
     number = float(value)
-    return number if math.isfinite(number) else None
+    return number if abs(number) <= LARGEST else None  # also no NaN
