@@ -1,0 +1,231 @@
+"""How many pairs of rows pass a conjunction of comparisons, exactly and without looking at all pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Operator = Literal["=", "!=", "<", "<=", ">", ">="]
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+FLIPPED: dict[str, Operator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_OUTCOMES: dict[Operator, set[str]] = {
+    "=": {"="},
+    "!=": {"<", ">"},
+    "<": {"<"},
+    "<=": {"<", "="},
+    ">": {">"},
+    ">=": {">", "="},
+}
+MOST_DENSE = 10**7
+"""Cells of a table of cumulative counts; larger products are sorted instead."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairTest:
+    """``t1.left op t2.right``: what each row holds on either side, int64, shape (rows,)."""
+
+    op: Operator
+    left: Integers
+    right: Integers
+
+    @property
+    def reversed(self) -> PairTest:
+        """The same test with t1 and t2 exchanged."""
+        return PairTest(FLIPPED[self.op], self.right, self.left)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairRule:
+    """Rows t1 in ``first`` and t2 in ``second`` (bool, shape (rows,)) that pass every test break the rule."""
+
+    tests: tuple[PairTest, ...]
+    first: Flags
+    second: Flags
+
+    @property
+    def reversed(self) -> PairRule:
+        """The same rule with t1 and t2 exchanged."""
+        return PairRule(tuple(test.reversed for test in self.tests), self.second, self.first)
+
+    @property
+    def both(self) -> PairRule:
+        """Pairs that break the rule whichever of the two rows is t1."""
+        either = self.first & self.second
+        return PairRule((*self.tests, *(test.reversed for test in self.tests)), either, either)
+
+    def alone(self) -> Flags:
+        """Which rows break the rule with themselves, shape (rows,)."""
+        found = self.first & self.second
+        for test in self.tests:
+            found = found & holds(test.left, test.op, test.right)
+        return found
+
+
+def holds(left: Integers, op: Operator, right: Integers) -> Flags:
+    """``left op right``, elementwise."""
+    functions = {
+        "=": np.equal,
+        "!=": np.not_equal,
+        "<": np.less,
+        "<=": np.less_equal,
+        ">": np.greater,
+        ">=": np.greater_equal,
+    }
+    return np.asarray(functions[op](left, right), dtype=bool)
+
+
+def violating_pairs(rule: PairRule) -> int:
+    """How many unordered pairs of two different rows break ``rule``, in whichever direction.
+
+    >>> low = np.array([1, 2, 3]); falls = PairRule((PairTest("<", low, low), PairTest(">", low[::-1], low[::-1])),
+    ...     np.ones(3, bool), np.ones(3, bool))
+    >>> violating_pairs(falls)
+    3
+    """
+    alone = int(rule.alone().sum())
+    ordered = int(partners(rule).sum()) - alone
+    return ordered - (int(partners(rule.both).sum()) - alone) // 2
+
+
+def earlier_pairs(rule: PairRule) -> int:
+    """How many pairs break ``rule`` with the earlier row as t1: the count of the thesis, which depends on row order."""
+    order = np.arange(len(rule.first), dtype=np.int64)
+    return int(partners(PairRule((*rule.tests, PairTest("<", order, order)), rule.first, rule.second)).sum())
+
+
+def involvement(rule: PairRule) -> Integers:
+    """With how many other rows each row breaks ``rule``, in whichever direction, shape (rows,)."""
+    return partners(rule) + partners(rule.reversed) - partners(rule.both) - rule.alone()
+
+
+def partners(rule: PairRule) -> Integers:
+    """For each row as t1, how many rows as t2 (itself, too) pass every test, shape (rows,)."""
+    found = np.zeros(len(rule.first), dtype=np.int64)
+    first, second = np.flatnonzero(rule.first), np.flatnonzero(rule.second)
+    if not len(first) or not len(second):
+        return found
+    tests = _tightest([(test.op, test.left[first], test.right[second]) for test in rule.tests])
+    if tests is None:
+        return found
+    unequal = [test for test in tests if test[0] == "!="]
+    for chosen in range(1 << len(unequal)):
+        # Different = all minus equal, for each such test: inclusion and exclusion.
+        equal: list[_Test] = [("=", left, right) for i, (_, left, right) in enumerate(unequal) if chosen >> i & 1]
+        sign = -1 if bin(chosen).count("1") % 2 else 1
+        rest = [test for test in tests if test[0] != "!="]
+        found[first] += sign * _boxes([*rest, *equal], len(first), len(second))
+    return found
+
+
+_Test = tuple[Operator, Integers, Integers]
+
+
+def _tightest(tests: list[_Test]) -> list[_Test] | None:
+    """One test for the same two sides, where there are several (<= and >= are =); None where no pair can pass."""
+    kept: dict[tuple[bytes, bytes], list[_Test]] = {}
+    for test in tests:
+        kept.setdefault((test[1].tobytes(), test[2].tobytes()), []).append(test)
+    merged = [(conjunction([op for op, _, _ in same]), same[0][1], same[0][2]) for same in kept.values()]
+    return None if any(op is None for op, _, _ in merged) else [(op, left, right) for op, left, right in merged if op]
+
+
+def conjunction(operators: Iterable[Operator]) -> Operator | None:
+    """The one operator that says what all of them say of the same two sides; None if they contradict one another.
+
+    >>> conjunction(["<=", "!="]), conjunction(["<", ">"])
+    ('<', None)
+    """
+    allowed = {"<", "=", ">"}
+    for op in operators:
+        allowed &= _OUTCOMES[op]
+    return next((op for op, outcomes in _OUTCOMES.items() if outcomes == allowed), None)
+
+
+def _boxes(tests: Sequence[_Test], firsts: int, seconds: int) -> Integers:
+    """For each first row, how many second rows pass every test (=, <, <=, >, >=), shape (firsts,)."""
+    key_t, key_s = np.zeros(firsts, dtype=np.int64), np.zeros(seconds, dtype=np.int64)
+    ordered = []
+    for op, left, right in tests:
+        if op == "=":
+            key_t, key_s = _same_key(key_t, key_s, left, right)
+        else:
+            ordered.append(_as_bound(op, left, right))
+    ordered.sort(key=lambda one: one[2])
+    return _at_least(key_t, key_s, ordered)
+
+
+def _same_key(key_t: Integers, key_s: Integers, left: Integers, right: Integers) -> tuple[Integers, Integers]:
+    """Keys refined by one more equality, again 0, 1, ..; keys that no second row has share one that none has."""
+    known, ranks = np.unique(right, return_inverse=True)
+    at = np.minimum(np.searchsorted(known, left), len(known) - 1)
+    met = (known[at] == left) & (key_t >= 0)
+    joint, new_s = np.unique(key_s * len(known) + ranks, return_inverse=True)
+    wanted = key_t * len(known) + at
+    place = np.minimum(np.searchsorted(joint, wanted), len(joint) - 1)
+    return np.where(met & (joint[place] == wanted), place, -1), new_s.astype(np.int64)
+
+
+def _as_bound(op: str, left: Integers, right: Integers) -> tuple[Integers, Integers, int]:
+    """The test as "rank of s >= bound of t": bounds 0..K, ranks 0..K-1, K."""
+    if op in (">", ">="):
+        left, right = -left, -right
+    known, ranks = np.unique(right, return_inverse=True)
+    bounds = np.searchsorted(known, left, side="right" if op in ("<", ">") else "left")
+    return bounds.astype(np.int64), ranks.astype(np.int64), len(known)
+
+
+def _at_least(key_t: Integers, key_s: Integers, ordered: Sequence[tuple[Integers, Integers, int]]) -> Integers:
+    """How many s of the same key have every rank at least the bound, shape of ``key_t``; key -1 meets nothing."""
+    keys = int(key_s.max(initial=-1)) + 1
+    if not keys or not len(key_t):
+        return np.zeros(len(key_t), dtype=np.int64)
+    cells = keys * math.prod(size + 1 for _, _, size in ordered)
+    levels = math.prod(max(size.bit_length(), 1) for _, _, size in ordered[1:])
+    if cells <= MOST_DENSE and cells * (len(ordered) + 1) <= 16 * levels * (len(key_t) + len(key_s)) + 10**5:
+        return _dense(key_t, key_s, ordered, keys)
+    if not ordered:
+        return _dense(key_t, key_s, ordered, keys)
+    if len(ordered) == 1:
+        return _sorted(key_t, key_s, ordered[0])
+    return _by_levels(key_t, key_s, ordered)
+
+
+def _dense(key_t: Integers, key_s: Integers, ordered: Sequence[tuple[Integers, Integers, int]], keys: int) -> Integers:
+    """A table of counts, summed from above along each ordered axis, then read."""
+    shape = (keys, *(size + 1 for _, _, size in ordered))
+    table = np.bincount(
+        np.ravel_multi_index((key_s, *(rank for _, rank, _ in ordered)), shape), minlength=math.prod(shape)
+    )
+    table = table.reshape(shape)
+    for axis in range(1, len(shape)):
+        table = np.flip(np.cumsum(np.flip(table, axis), axis=axis), axis)
+    found = table[(np.maximum(key_t, 0), *(bound for bound, _, _ in ordered))]
+    return np.where(key_t >= 0, found, 0)
+
+
+def _sorted(key_t: Integers, key_s: Integers, only: tuple[Integers, Integers, int]) -> Integers:
+    bounds, ranks, size = only
+    line = np.sort(key_s * (size + 1) + ranks)
+    ends = np.searchsorted(line, (key_t + 1) * (size + 1))
+    return np.where(key_t >= 0, ends - np.searchsorted(line, key_t * (size + 1) + bounds), 0)
+
+
+def _by_levels(key_t: Integers, key_s: Integers, ordered: Sequence[tuple[Integers, Integers, int]]) -> Integers:
+    """One ordered axis less: a number is above another at exactly one binary digit, before which they are equal."""
+    (bounds, ranks, size), rest = ordered[-1], ordered[:-1]
+    found = np.zeros(len(key_t), dtype=np.int64)
+    above = ranks + 1  # rank >= bound is rank + 1 > bound
+    for level in range((size + 1).bit_length()):
+        t = np.flatnonzero(((bounds >> level) & 1 == 0) & (key_t >= 0))
+        s = np.flatnonzero((above >> level) & 1 == 1)
+        if not len(t) or not len(s):
+            continue
+        new_t, new_s = _same_key(key_t[t], key_s[s], bounds[t] >> (level + 1), above[s] >> (level + 1))
+        found[t] += _at_least(new_t, new_s, [(bound[t], rank[s], k) for bound, rank, k in rest])
+    return found
