@@ -6,6 +6,7 @@
     │   └── WorkspaceError             no workspace, or not usable as one exit 2   HTTP 422
     ├── RequestError                   a question is wrong                exit 2   HTTP 422
     │   ├── SyntaxProblem              it cannot be read, and where       exit 2   HTTP 400
+    │   ├── ConstraintProblem          a rule cannot be kept, and why     exit 2   HTTP 422
     │   └── AccuracyUnreachable        no mechanism fits the budget       exit 4   HTTP 422
     ├── MissingExtra                   an optional package is absent      exit 2   HTTP 501
     ├── BudgetExceeded                 asked more than what is left       exit 3   HTTP 409
@@ -96,6 +97,13 @@ class SyntaxProblem(RequestError):
         self.position, self.expected = position, expected
         wanted = f" Expected {expected}." if expected else ""
         super().__init__(f"{detail} (at character {position}).{wanted}", fix=fix)
+
+
+class ConstraintProblem(RequestError):
+    """A constraint that no synthetic table can keep, alone or beside the others; the message names all of them."""
+
+    code = "constraint"
+    title = "A constraint cannot be kept"
 
 
 class AccuracyUnreachable(RequestError):

@@ -30,6 +30,7 @@ RAISED = [
     (errors.WorkspaceError("x"), 2, "workspace"),
     (errors.RequestError("x"), 2, "request_invalid"),
     (errors.SyntaxProblem("x", position=3), 2, "syntax"),
+    (errors.ConstraintProblem("x"), 2, "constraint"),
     (errors.AccuracyUnreachable("x"), 4, "accuracy_unreachable"),
     (errors.MissingExtra("spark", "Spark"), 2, "missing_extra"),
     (errors.BudgetExceeded("a", asked="2", left="1"), 3, "budget_exceeded"),
