@@ -1,0 +1,92 @@
+"""Counting what parties share: each blinds its set, every worker replaces the blinding by its key, the last one counts.
+
+Party i sends r_i H(v) for each value v, r_i a product of one factor for each worker j, which both derive from a seed of
+their own. Worker j multiplies by k_j / r_ij and shuffles. After the last worker every value stands as k_1 .. k_w H(v),
+whoever sent it: equal values, and no others, are equal. Elements that are no party's value meet nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import ProtocolError
+from siloquent.federation.crypto.group import POINT, WIDE, Group
+from siloquent.federation.crypto.permute import permuted
+from siloquent.federation.crypto.points import as_rows
+from siloquent.federation.crypto.seeds import derive, scalar_of, stream
+
+
+def blinded(
+    group: Group,
+    hashed: bytes,
+    size: int,
+    *,
+    shared: Sequence[bytes],
+    own: bytes,
+    session: bytes,
+    query: int,
+    attempt: int = 0,
+) -> bytes:
+    """A party's batch: ``hashed`` times its blinding factor, filled up to ``size`` with random elements, shuffled.
+
+    Args:
+        hashed: One element for each different value, none twice.
+        size: How many elements are sent, whatever the number of values.
+        shared: The seed shared with each worker, in their order.
+        own: The party's own seed.
+    Privacy:
+        Input privacy: to whoever lacks one worker's seed and key the batch looks like ``size`` random elements.
+    """
+    missing = size - len(hashed) // POINT
+    if missing < 0:
+        raise ProtocolError("batch_size")
+    factor = _blinding(group, shared[0], session, query, attempt)
+    for seed in shared[1:]:
+        factor = group.product(factor, _blinding(group, seed, session, query, attempt))
+    # The map of uniform bytes and a multiple of a hashed value have one law: uniform elements.
+    filling = group.from_uniform(stream(own, "padding", session, query, attempt, size=WIDE * missing))
+    return permuted(group.times(hashed, factor) + filling, derive(own, "order", session, query, attempt))
+
+
+def hop(
+    group: Group,
+    batch: bytes,
+    *,
+    shared: bytes,
+    own: bytes,
+    session: bytes,
+    query: int,
+    attempt: int = 0,
+    party: int,
+) -> bytes:
+    """A worker's step on one party's batch: the factor shared with that party out, its own key in, shuffled.
+
+    Raises:
+        ProtocolError: ``bad_encoding``, ``duplicate_points``: not a batch of different elements.
+    """
+    group.check(batch)
+    factor = group.inverse(_blinding(group, shared, session, query, attempt))
+    exponent = group.product(scalar_of(group, own, "key", session, query, attempt), factor)
+    return permuted(group.times(batch, exponent), derive(own, "order", session, query, attempt, party))
+
+
+def tally(batches: Sequence[bytes]) -> NDArray[np.int64]:
+    """n_k: how many values are held by just k parties, shape (parties,), n_1 first.
+
+    Args:
+        batches: One a party, after the last worker.
+    Raises:
+        ProtocolError: ``duplicate_points``: one party's batch holds an element twice.
+    """
+    rows = [np.unique(as_rows(batch)) for batch in batches]
+    if any(len(row) * POINT != len(batch) for row, batch in zip(rows, batches, strict=True)):
+        raise ProtocolError("duplicate_points")
+    _, held_by = np.unique(np.concatenate(rows), return_counts=True)
+    return np.bincount(held_by, minlength=len(batches) + 1)[1:].astype(np.int64)
+
+
+def _blinding(group: Group, seed: bytes, session: bytes, query: int, attempt: int) -> bytes:
+    return scalar_of(group, seed, "blind", session, query, attempt)

@@ -1,0 +1,81 @@
+"""A mix network of re-randomised ElGamal pairs: the thesis' protocol on a sound group.
+
+A party sends (rG, H(v) + rK) for each value v. Every worker takes its share of the key off, multiplies both halves by
+its own number k_j, adds a fresh encryption of zero under the keys that are left, and shuffles all parties' pairs
+together. Behind the last worker stand tags k_1 .. k_w H(v) without any trace of who sent them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from siloquent.errors import ProtocolError
+from siloquent.federation.crypto.group import POINT, Group
+from siloquent.federation.crypto.permute import permuted
+from siloquent.federation.crypto.seeds import derive, scalar_of, scalars_of
+from siloquent.federation.crypto.votes import PAIR, halves, zipped
+
+
+def encrypted(group: Group, points: bytes, key: bytes, *, seed: bytes, session: bytes, query: int, label: str) -> bytes:
+    """A pair for each element of ``points``, under the joint ``key``."""
+    count = len(points) // POINT
+    numbers = scalars_of(group, seed, f"{label} pair", session, query, count=count)
+    return zipped(group.base(numbers), group.plus(points, group.times_each(key * count, numbers)))
+
+
+def pooled(group: Group, lots: Sequence[bytes], most: int) -> bytes:
+    """All parties' pairs in one batch, each lot checked.
+
+    Raises:
+        ProtocolError: ``batch_size``: a lot of more than ``most`` pairs; ``bad_encoding``.
+    """
+    for lot in lots:
+        check_pairs(group, lot, most)
+    return b"".join(lots)
+
+
+def check_pairs(group: Group, pairs: bytes, most: int) -> None:
+    """Refuse what are not at most ``most`` pairs of elements."""
+    if len(pairs) % PAIR or len(pairs) > most * PAIR:
+        raise ProtocolError("batch_size")
+    group.check(pairs, distinct=False)
+    group.require_decodable(pairs)
+
+
+def mixed(
+    group: Group,
+    pairs: bytes,
+    key: bytes,
+    behind: bytes | None,
+    *,
+    seed: bytes,
+    session: bytes,
+    query: int,
+    label: str,
+) -> bytes:
+    """A worker's step on a batch of pairs.
+
+    Args:
+        key: This worker's own; its share of the joint key comes off.
+        behind: The sum of the public keys of the workers behind this one; None for the last worker.
+    Returns:
+        Shuffled pairs; behind the last worker shuffled tags alone.
+    """
+    first, second = halves(pairs)
+    count = len(first) // POINT
+    second = group.minus(second, group.times(first, key))
+    factor = scalar_of(group, seed, f"{label} key", session, query)
+    order = derive(seed, f"{label} order", session, query)
+    if behind is None:
+        return permuted(_times_or_zero(group, second, factor), order)
+    fresh = scalars_of(group, seed, f"{label} fresh", session, query, count=count)
+    first = group.plus(group.times(first, factor), group.base(fresh))
+    second = group.plus(group.times(second, factor), group.times_each(behind * count, fresh))
+    return permuted(zipped(first, second), order, width=PAIR)
+
+
+def _times_or_zero(group: Group, batch: bytes, factor: bytes) -> bytes:
+    """Multiples of elements of which some may be the identity: where numbers added up to zero, they stay it."""
+    zero = bytes(POINT)
+    elements = [batch[at : at + POINT] for at in range(0, len(batch), POINT)]
+    return b"".join(zero if element == zero else group.times(element, factor) for element in elements)

@@ -1,0 +1,25 @@
+"""Permutations of batches from a key: the same key gives the same order again."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.federation.crypto.points import POINT
+
+
+def permutation(key: bytes, count: int) -> NDArray[np.int64]:
+    """A permutation of 0..count-1: the order of ``count`` pseudorandom words of 128 bits.
+
+    Equal words would make it biased; their chance is below count^2 / 2^129.
+    """
+    words = np.frombuffer(hashlib.shake_256(b"permutation" + key).digest(16 * count), dtype="<u8").reshape(-1, 2)
+    return np.lexsort((words[:, 1], words[:, 0])).astype(np.int64)
+
+
+def permuted(batch: bytes, key: bytes, *, width: int = POINT) -> bytes:
+    """A batch of ``width``-byte items in the order of ``key``'s permutation."""
+    items = np.frombuffer(batch, dtype=f"V{width}")
+    return items[permutation(key, len(items))].tobytes()

@@ -1,0 +1,51 @@
+"""What received elements must be before they are used: libsodium alone would take too much for good."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import ProtocolError
+
+POINT = 32
+_LOWEST_REFUSED = 0xED  # 2^255 - 19 = 0x7f ff .. ff ed, little-endian in the bytes
+
+
+def check_points(buffer: bytes, *, distinct: bool = True, identity: bool = False) -> None:
+    """Refuse what is no batch of canonical ristretto255 encodings.
+
+    Canonical: below 2^255 - 19, so the top bit is clear; not negative, so the first byte is even; not the identity.
+    Whether an encoding stands for an element at all is found by the first scalar multiplication, or by ``decodable``.
+
+    Args:
+        distinct: Whether an element may come once only, as in one party's batch.
+        identity: Whether the identity may occur: only where its meaning is known.
+    Raises:
+        ProtocolError: ``bad_encoding``, ``duplicate_points``.
+    """
+    if len(buffer) % POINT:
+        raise ProtocolError("bad_encoding")
+    rows = np.frombuffer(buffer, dtype=np.uint8).reshape(-1, POINT)
+    if not len(rows):
+        return
+    last = rows[:, 31]
+    # At or above p: all middle bytes full, the last one 0x7f, the first one from 0xed on.
+    high = (rows[:, 1:31] == 0xFF).all(axis=1) & (last == 0x7F) & (rows[:, 0] >= _LOWEST_REFUSED)
+    wrong = (last & 0x80 != 0) | (rows[:, 0] & 1 != 0) | high
+    if not identity:
+        wrong |= ~rows.any(axis=1)
+    if wrong.any():
+        raise ProtocolError("bad_encoding")
+    if distinct and has_duplicates(buffer):
+        raise ProtocolError("duplicate_points")
+
+
+def has_duplicates(buffer: bytes) -> bool:
+    """Whether an element occurs twice in a batch."""
+    rows = as_rows(buffer)
+    return len(np.unique(rows)) < len(rows)
+
+
+def as_rows(buffer: bytes) -> NDArray[np.void]:
+    """A batch as an array of 32-byte values that can be compared and sorted, shape (elements,)."""
+    return np.frombuffer(buffer, dtype=f"V{POINT}")

@@ -1,0 +1,43 @@
+"""Schnorr proof that whoever publishes a key knows its logarithm: else the last one could cancel the others' keys."""
+
+from __future__ import annotations
+
+from siloquent.errors import ProtocolError
+from siloquent.federation.crypto.group import POINT, SCALAR, Group
+from siloquent.federation.crypto.hashing import expand_message
+from siloquent.federation.crypto.seeds import scalar_of
+
+_TAG = b"siloquent/schnorr/1"
+PROOF = POINT + SCALAR
+
+
+def prove(group: Group, key: bytes, seed: bytes, *, session: bytes, name: str) -> bytes:
+    """A proof for the public key of ``key``, bound to ``session`` and ``name``; the nonce comes from ``seed``."""
+    public = group.base(key)
+    nonce = scalar_of(group, seed, "schnorr nonce", session + public)
+    commitment = group.base(nonce)
+    challenge = _challenge(group, public, commitment, session, name)
+    return commitment + group.total(nonce, group.product(challenge, key))
+
+
+def verify(group: Group, public: bytes, proof: bytes, *, session: bytes, name: str) -> None:
+    """Refuse a key whose owner does not show that it knows the logarithm.
+
+    Raises:
+        ProtocolError: ``bad_encoding``.
+    """
+    if len(proof) != PROOF:
+        raise ProtocolError("bad_encoding", role=name)
+    commitment, answer = proof[:POINT], proof[POINT:]
+    group.check(public + commitment, distinct=False)
+    group.require_decodable(public + commitment)
+    challenge = _challenge(group, public, commitment, session, name)
+    if group.reduced(answer + bytes(SCALAR)) != answer:  # one answer has one encoding
+        raise ProtocolError("bad_encoding", role=name)
+    if group.base(answer) != group.plus(commitment, group.times(public, challenge)):
+        raise ProtocolError("bad_encoding", role=name)
+
+
+def _challenge(group: Group, public: bytes, commitment: bytes, session: bytes, name: str) -> bytes:
+    text = session + len(name).to_bytes(2, "big") + name.encode() + public + commitment
+    return group.reduced(expand_message(text, _TAG, 64))

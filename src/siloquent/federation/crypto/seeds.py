@@ -1,0 +1,64 @@
+"""Every secret of a session from few seeds, so that a restarted role computes the same bytes; none serves twice."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+from siloquent.errors import ProtocolError
+from siloquent.federation.crypto.group import SCALAR, Group
+
+SEED = 32
+_ZERO = bytes(SCALAR)
+
+
+def derive(seed: bytes, label: str, session: bytes, *numbers: int, size: int = 64) -> bytes:
+    """``size`` (at most 64) pseudorandom bytes: BLAKE2b keyed with ``seed`` over label, session and numbers.
+
+    No two different inputs are read the same way: the label's length comes first, numbers have 8 bytes each.
+    """
+    text = label.encode()
+    data = len(text).to_bytes(2, "big") + text + session + b"".join(n.to_bytes(8, "big") for n in numbers)
+    return hashlib.blake2b(data, key=seed, digest_size=size).digest()
+
+
+def scalar_of(group: Group, seed: bytes, label: str, session: bytes, *numbers: int) -> bytes:
+    """A uniform scalar that is not zero, from seed, label, session and numbers."""
+    counter = 0
+    while True:
+        found = group.reduced(derive(seed, f"{group.name} {label}", session, *numbers, counter))
+        if found != _ZERO:
+            return found
+        counter += 1
+
+
+def scalars_of(group: Group, seed: bytes, label: str, session: bytes, *numbers: int, count: int) -> bytes:
+    """A batch of ``count`` scalars that are not zero."""
+    return b"".join(scalar_of(group, seed, label, session, *numbers, index) for index in range(count))
+
+
+def stream(seed: bytes, label: str, session: bytes, *numbers: int, size: int) -> bytes:
+    """``size`` pseudorandom bytes, of any number: SHAKE256 over a key derived as above."""
+    return hashlib.shake_256(derive(seed, f"stream {label}", session, *numbers)).digest(size)
+
+
+def following(seed: bytes, step: int) -> bytes:
+    """The seed of the next pass; the old one cannot be found from it."""
+    return hashlib.blake2b(b"next" + step.to_bytes(8, "big"), key=seed, digest_size=SEED).digest()
+
+
+@dataclass(slots=True)
+class UsedOnce:
+    """The (label, query, attempt) triples whose secrets were used in this role's session; a repeat is refused."""
+
+    seen: set[tuple[str, int, int]] = field(default_factory=set)
+
+    def take(self, label: str, query: int, attempt: int = 0) -> None:
+        """Note a use.
+
+        Raises:
+            ProtocolError: ``secret_reuse``.
+        """
+        if (label, query, attempt) in self.seen:
+            raise ProtocolError("secret_reuse")
+        self.seen.add((label, query, attempt))

@@ -1,0 +1,264 @@
+"""A worker's part of a session: it carries out orders on blinded batches and knows neither task nor tables.
+
+Orders come from the moderator, one JSON document a step ``order/N``: ``hop`` (chains), ``vote`` (ballots), ``mix`` and
+``zero`` (mix network), ``end``. The part is written for restarts: what was sent is not computed again, so that
+seeds that were replaced since are not missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from siloquent.errors import ProtocolError
+from siloquent.federation.channel import Channel
+from siloquent.federation.crypto import chain, mixnet, proofs, votes
+from siloquent.federation.crypto.framing import join_batches, split_batches
+from siloquent.federation.crypto.group import Group, Ristretto
+from siloquent.federation.crypto.keeping import kept_seed, moved_on, passes_done
+from siloquent.federation.crypto.seeds import scalar_of
+from siloquent.federation.payload import pack_bytes, pack_words, unpack_bytes, unpack_json
+
+MOST_ELEMENTS = 2**18  # in one message: 8 MiB
+_KEY_BYTES = 32 + proofs.PROOF
+
+
+@dataclass(slots=True)
+class ChainWorker:
+    """One worker in one session.
+
+    Args:
+        channel: Its way to the others.
+        group: The group that all roles of the session use.
+    """
+
+    channel: Channel
+    group: Group = field(default_factory=Ristretto)
+    _last_query: int = -1
+    _passes: int = 0
+
+    def run(self) -> None:
+        """Publish the key, take the parties' seeds, carry out orders until the end.
+
+        Raises:
+            ProtocolError: another role broke the protocol; the session is aborted.
+        """
+        try:
+            self._start()
+            number = 0
+            while self._obey(number):
+                number += 1
+        except ProtocolError as broken:
+            if broken.code in ("aborted_by", "session_closed"):
+                raise
+            self.channel.abort(broken.code)
+        for name in self._seeds:
+            self.channel.state.erase(name)
+
+    @property
+    def _place(self) -> int:
+        return self.channel.members.workers.index(self.channel.me)
+
+    @property
+    def _parties(self) -> tuple[str, ...]:
+        return self.channel.members.parties
+
+    @property
+    def _next(self) -> str:
+        """Who gets what this worker has done: the next worker, or the moderator."""
+        return (*self.channel.members.workers, self.channel.members.moderator)[self._place + 1]
+
+    @property
+    def _is_last(self) -> bool:
+        return self._place == len(self.channel.members.workers) - 1
+
+    @property
+    def _seeds(self) -> tuple[str, ...]:
+        return ("elgamal", "own", *(f"with-{party}" for party in self._parties))
+
+    @property
+    def _key(self) -> bytes:
+        return scalar_of(self.group, kept_seed(self.channel.state, "elgamal"), "elgamal", self.channel.session)
+
+    def _start(self) -> None:
+        channel, members = self.channel, self.channel.members
+        key, seed = self._key, kept_seed(channel.state, "elgamal")
+        proof = proofs.prove(self.group, key, seed, session=channel.session, name=channel.me)
+        message = pack_bytes(self.group.base(key) + proof)
+        for name in (*members.parties, *members.workers, members.moderator):
+            if name != channel.me:
+                channel.send(name, "key", message)
+        kept_seed(channel.state, "own")
+        for party, payload in channel.gather("seed", self._parties).items():
+            if channel.state.get(f"with-{party}") is None:
+                channel.state.put(f"with-{party}", unpack_bytes(payload, 32))
+
+    def _obey(self, number: int) -> bool:
+        """Carry out order ``number``; whether more may follow."""
+        order = unpack_json(self.channel.receive(f"order/{number}", self.channel.members.moderator))
+        known: Mapping[str, Callable[[int, Any], None]] = {
+            "hop": self._hop,
+            "vote": self._vote,
+            "mix": self._mix,
+            "zero": self._zero,
+        }
+        if not isinstance(order, dict) or order.get("do") not in {*known, "end"}:
+            raise ProtocolError("bad_encoding", step=f"order/{number}")
+        if order["do"] == "end":
+            return False
+        try:
+            known[order["do"]](number, order)
+        except (KeyError, TypeError, ValueError):
+            raise ProtocolError("bad_encoding", step=f"order/{number}") from None
+        return True
+
+    def _hop(self, number: int, order: Mapping[str, Any]) -> None:
+        """One pass of chains: chunks of queries, each a message, so that the next worker can begin at once."""
+        sizes = [int(order["sizes"][party]) for party in self._parties]
+        exact, first, shown = bool(order["exact"]), int(order["chunk"]), int(order["shown"])
+        for offset, queries in enumerate(order["chunks"]):
+            self._take(queries, sizes)
+            step = f"c{self._place + 2}/{first + offset}"
+            if not self.channel.sent(self._next, step):
+                done = self._hopped(first + offset, queries, sizes, exact=exact)
+                self.channel.send(self._next, step, self._counted(done, shown) if self._is_last else done)
+        # What this pass used is never needed again, nor can it be found from what comes next.
+        moved_on(self.channel.state, self._passes, ("own", *(f"with-{party}" for party in self._parties)))
+        self._passes += 1
+
+    def _take(self, queries: Any, sizes: list[int]) -> None:
+        """Every query is served once: their numbers only grow."""
+        if not queries or any(not isinstance(query, int) for query in queries):
+            raise ProtocolError("bad_encoding")
+        if len(queries) * sum(sizes) > MOST_ELEMENTS and len(queries) > 1:
+            raise ProtocolError("too_large")
+        for query in queries:
+            if query <= self._last_query:
+                raise ProtocolError("secret_reuse")
+            self._last_query = query
+
+    def _hopped(self, chunk: int, queries: list[int], sizes: list[int], *, exact: bool) -> bytes:
+        """The batches of a chunk after this worker's step: for each query, for each party."""
+        if passes_done(self.channel.state) != self._passes:
+            raise ProtocolError("state_lost")
+        columns = self._received(chunk, len(queries), sizes, exact=exact)
+        state, session = self.channel.state, self.channel.session
+        shared = [kept_seed(state, f"with-{party}") for party in self._parties]
+        own = kept_seed(state, "own")
+        return pack_bytes(
+            join_batches(
+                chain.hop(self.group, batch, shared=shared[party], own=own, session=session, query=query, party=party)
+                for query, batches in zip(queries, columns, strict=True)
+                for party, batch in enumerate(batches)
+            )
+        )
+
+    def _received(self, chunk: int, queries: int, sizes: list[int], *, exact: bool) -> list[list[bytes]]:
+        """For each query the parties' batches, from the parties themselves or from the worker before."""
+        step = f"c{self._place + 1}/{chunk}"
+        if self._place == 0:
+            found = self.channel.gather(step, self._parties)
+            by_party = [
+                split_batches(unpack_bytes(found[party]), [size] * queries, exact=exact)
+                for party, size in zip(self._parties, sizes, strict=True)
+            ]
+            return [[batches[index] for batches in by_party] for index in range(queries)]
+        before = self.channel.members.workers[self._place - 1]
+        flat = split_batches(unpack_bytes(self.channel.receive(step, before)), sizes * queries, exact=exact)
+        return [flat[at : at + len(sizes)] for at in range(0, len(flat), len(sizes))]
+
+    def _counted(self, done: bytes, shown: int) -> bytes:
+        """n_k of every query from k = ``shown`` on, as words."""
+        parties = len(self._parties)
+        batches = _all_batches(unpack_bytes(done))
+        found = [chain.tally(batches[at : at + parties])[shown - 1 :] for at in range(0, len(batches), parties)]
+        return pack_words(np.concatenate(found))
+
+    def _vote(self, number: int, order: Mapping[str, Any]) -> None:
+        """One level of ballots."""
+        level, count = int(order["level"]), int(order["count"])
+        step = f"v{self._place + 2}/{level}"
+        if self.channel.sent(self._next, step):
+            return
+        if self._place == 0:
+            found = self.channel.gather(f"v1/{level}", self._parties)
+            pairs = votes.added(self.group, [unpack_bytes(ballot) for ballot in found.values()], count)
+        else:
+            before = self.channel.members.workers[self._place - 1]
+            pairs = unpack_bytes(self.channel.receive(f"v{self._place + 1}/{level}", before))
+            votes.checked_pairs(self.group, pairs, count)
+        seed = None if self._is_last else kept_seed(self.channel.state, "own")
+        first, second = votes.opened(self.group, pairs, self._key, seed=seed, session=self.channel.session, level=level)
+        if self._is_last:
+            self.channel.send(self._next, step, pack_bytes(bytes(votes.verdicts(second))))
+        else:
+            self.channel.send(self._next, step, pack_bytes(votes.zipped(first, second)))
+
+    def _mix(self, number: int, order: Mapping[str, Any]) -> None:
+        """All parties' pairs of one set through the mix network."""
+        self._mixed(f"{int(order['query'])}", int(order["most"]), pool=True)
+
+    def _zero(self, number: int, order: Mapping[str, Any]) -> None:
+        """Whether numbers of all parties and the moderator add up to zero, by the same steps on one pair."""
+        self._mixed(f"{int(order['query'])}", 1, pool=False)
+
+    def _mixed(self, query: str, most: int, *, pool: bool) -> None:
+        letter = "m" if pool else "d"
+        step = f"{letter}{self._place + 2}/{query}"
+        if self.channel.sent(self._next, step):
+            return
+        members = self.channel.members
+        if self._place == 0:
+            senders = self._parties if pool else (*self._parties, members.moderator)
+            found = self.channel.gather(f"{letter}1/{query}", senders)
+            lots = [unpack_bytes(payload) for payload in found.values()]
+            pairs = mixnet.pooled(self.group, lots, most) if pool else votes.added(self.group, lots, 1)
+        else:
+            before = members.workers[self._place - 1]
+            pairs = unpack_bytes(self.channel.receive(f"{letter}{self._place + 1}/{query}", before))
+            mixnet.check_pairs(self.group, pairs, most * len(self._parties) if pool else 1)
+        done = mixnet.mixed(
+            self.group,
+            pairs,
+            self._key,
+            self._keys_behind(),
+            seed=kept_seed(self.channel.state, "own"),
+            session=self.channel.session,
+            query=int(query),
+            label=letter,
+        )
+        self.channel.send(self._next, step, pack_bytes(done))
+
+    def _keys_behind(self) -> bytes | None:
+        """The sum of the keys of the workers behind this one; None for the last."""
+        workers = self.channel.members.workers[self._place + 1 :]
+        if not workers:
+            return None
+        return votes.joint_key(self.group, proven_keys(self.channel, self.group, workers))
+
+
+def proven_keys(channel: Channel, group: Group, workers: tuple[str, ...]) -> list[bytes]:
+    """The public keys of ``workers``, each with a proof that it is its own.
+
+    Raises:
+        ProtocolError: ``bad_encoding``: a key that is not proven.
+    """
+    publics = []
+    for name, payload in channel.gather("key", workers).items():
+        message = unpack_bytes(payload, _KEY_BYTES)
+        proofs.verify(group, message[:32], message[32:], session=channel.session, name=name)
+        publics.append(message[:32])
+    return publics
+
+
+def _all_batches(message: bytes) -> list[bytes]:
+    """The batches that this worker joined itself."""
+    batches, at = [], 0
+    while at < len(message):
+        count = int.from_bytes(message[at : at + 4], "big")
+        batches.append(message[at + 4 : at + 4 + 32 * count])
+        at += 4 + 32 * count
+    return batches
