@@ -28,6 +28,7 @@ FIXES = {
     "unknown_name": "siloquent tables",
     "request_invalid": "siloquent tables",
     "syntax": 'begin from this: siloquent explain "SELECT COUNT(*) FROM TABLE ERROR 100"',
+    "constraint": "hard = false in the constraint, then: siloquent synth plan TABLE",
     "accuracy_unreachable": "ask with a larger ERROR",
     "budget_exceeded": "siloquent ledger show, then ask with a larger ERROR",
     "ledger": "siloquent doctor",
