@@ -1,0 +1,1 @@
+"""Graphical models of noisy marginals: triangulation, junction trees, belief propagation, fitting. Arrays only."""

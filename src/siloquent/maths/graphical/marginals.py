@@ -1,0 +1,152 @@
+"""Marginals of attributes that share no clique, along the paths of the tree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.maths.graphical.tree import Attributes, JunctionTree, Projection, expanded
+
+Floats = NDArray[np.float64]
+
+
+class Spreader:
+    """Joint probabilities of a few source attributes with every other attribute, one walk over the tree per source."""
+
+    def __init__(self, tree: JunctionTree, beliefs: Sequence[Floats]) -> None:
+        self.tree, self.beliefs = tree, beliefs
+        self._near = neighbours(tree)
+        self._known: dict[tuple[int, Attributes], Floats] = {}
+
+    def joint(self, clique: int, wanted: Attributes) -> Floats:
+        """Probabilities of ``wanted``, all of them in ``clique``; remembered."""
+        key = (clique, wanted)
+        if key not in self._known:
+            here = self.tree.cliques[clique]
+            self._known[key] = np.ascontiguousarray(
+                Projection(here.attributes, here.shape, wanted)(self.beliefs[clique])
+            )
+        return self._known[key]
+
+    def pairs(self, source: int) -> dict[int, Floats]:
+        """For every other attribute b, P(source, b), shape (size of source, size of b)."""
+        root = self.tree.host([source])
+        attributes = self.tree.cliques[root].attributes
+        found = {b: self.joint(root, (source, b)) for b in attributes if b != source}
+        for clique, separator, table in self._walk(root, source):
+            for b in self.tree.cliques[clique].attributes:
+                if b not in found and b != source:
+                    found[b] = self._step(clique, separator, (b,), table)
+        return found
+
+    def _walk(self, root: int, source: int) -> Iterator[tuple[int, Attributes, Floats]]:
+        """Every other clique, its separator towards the root, and P(source, separator), shape (source, separator)."""
+        rows = self.tree.sizes[source]
+        stack: list[tuple[int, int, Attributes, Floats]] = []
+        for other, separator in self._near[root]:
+            stack.append((other, root, separator, self._with_source(root, source, separator).reshape(rows, -1)))
+        while stack:
+            clique, came_from, separator, table = stack.pop()
+            yield clique, separator, table
+            for other, following in self._near[clique]:
+                if other != came_from:
+                    stack.append((other, clique, following, self._step(clique, separator, following, table)))
+
+    def _with_source(self, root: int, source: int, separator: Attributes) -> Floats:
+        """P(source, separator) in the clique ``root``: diagonal in a source that is part of the separator."""
+        if source not in separator:
+            return self.joint(root, (source, *separator))
+        axis, size = separator.index(source), self.tree.sizes[source]
+        shape = [size] + [1] * len(separator)
+        shape[1 + axis] = size
+        return self.joint(root, separator)[None] * np.eye(size).reshape(shape)
+
+    def _step(self, clique: int, separator: Attributes, wanted: Attributes, table: Floats) -> Floats:
+        """P(source, wanted) from P(source, separator), through ``clique``: shape (source, wanted)."""
+        sizes = self.tree.sizes
+        both = tuple(v for v in separator if v in wanted)
+        lost = tuple(v for v in separator if v not in wanted)
+        new = tuple(v for v in wanted if v not in separator)
+        shape = [math.prod(sizes[v] for v in part) for part in (both, lost, new)]
+        joint = self.joint(clique, (*both, *lost, *new)).reshape(shape)
+        whole = joint.sum(axis=2, keepdims=True)
+        conditional = joint / np.where(whole > 0, whole, 1.0)
+        rows = table.shape[0]
+        axes = [separator.index(v) for v in (*both, *lost)]
+        ordered = table.reshape(rows, *(sizes[v] for v in separator)).transpose(0, *(1 + axis for axis in axes))
+        # (both, source, lost) @ (both, lost, new) -> (both, source, new)
+        product = ordered.reshape(rows, shape[0], shape[1]).transpose(1, 0, 2) @ conditional
+        made = product.transpose(1, 0, 2).reshape(rows, *(sizes[v] for v in (*both, *new)))
+        order = [(*both, *new).index(v) for v in wanted]
+        return np.ascontiguousarray(made.transpose(0, *(1 + i for i in order))).reshape(rows, -1)
+
+
+def conditioned(tree: JunctionTree, beliefs: Sequence[Floats], attribute: int, value: int) -> list[Floats]:
+    """The tables of the rows that have ``value``: they sum to its probability, not to one."""
+    made: list[Floats] = [np.zeros(0)] * len(tree.cliques)
+    root = tree.host([attribute])
+    at = tree.cliques[root].attributes.index(attribute)
+    keep = np.arange(tree.sizes[attribute]) == value
+    shape = [-1 if i == at else 1 for i in range(len(tree.cliques[root].attributes))]
+    made[root] = beliefs[root] * keep.reshape(shape)
+    near = neighbours(tree)
+    stack = [(other, root, separator) for other, separator in near[root]]
+    while stack:
+        clique, came_from, separator = stack.pop()
+        here, there = tree.cliques[clique], tree.cliques[came_from]
+        before = Projection(there.attributes, there.shape, separator)(beliefs[came_from])
+        after = Projection(there.attributes, there.shape, separator)(made[came_from])
+        ratio = after / np.where(before > 0, before, 1.0)
+        made[clique] = beliefs[clique] * expanded(ratio, separator, here.attributes)
+        stack.extend((other, clique, shared) for other, shared in near[clique] if other != came_from)
+    return made
+
+
+def neighbours(tree: JunctionTree) -> list[list[tuple[int, Attributes]]]:
+    """For each clique, the cliques beside it and what they share."""
+    near: list[list[tuple[int, Attributes]]] = [[] for _ in tree.cliques]
+    for i, clique in enumerate(tree.cliques):
+        if clique.parent >= 0:
+            near[i].append((clique.parent, clique.separator))
+            near[clique.parent].append((i, clique.separator))
+    return near
+
+
+def marginal(tree: JunctionTree, beliefs: Sequence[Floats], attributes: Attributes) -> Floats:
+    """Probabilities of the cells of ``attributes``, one axis each, by elimination along the tree.
+
+    Cliques that no wanted attribute needs are summed out first; what is left is multiplied and summed in turn.
+    """
+    wanted = set(attributes)
+    tables: list[tuple[Attributes, Floats]] = []
+    pending: list[list[tuple[Attributes, Floats]]] = [[] for _ in tree.cliques]
+    for i in range(len(tree.cliques) - 1, -1, -1):
+        clique = tree.cliques[i]
+        whole = beliefs[i].reshape(clique.contexts, -1).sum(axis=1).reshape(
+            clique.shape[: clique.shared] + (1,) * (len(clique.shape) - clique.shared)
+        )
+        names, table = clique.attributes, beliefs[i] / np.where(whole > 0, whole, 1.0)
+        for other_names, other in pending[i]:
+            names, table = _product(names, table, other_names, other)
+        keep = tuple(v for v in names if v in wanted or v in clique.separator)
+        axes = tuple(j for j, v in enumerate(names) if v not in keep)
+        table = table.sum(axis=axes) if axes else table
+        if clique.parent >= 0:
+            pending[clique.parent].append((keep, table))
+        else:
+            tables.append((keep, table))
+    names, table = tables[0]
+    return table.transpose([names.index(v) for v in attributes])
+
+
+def _product(names: Attributes, table: Floats, others: Attributes, other: Floats) -> tuple[Attributes, Floats]:
+    new = tuple(v for v in others if v not in names)
+    union = (*names, *new)
+    left = table.reshape(*table.shape, *([1] * len(new)))
+    order = sorted(range(len(others)), key=lambda i: union.index(others[i]))
+    right = other.transpose(order)
+    shape = iter(right.shape)
+    return union, left * right.reshape([next(shape) if v in others else 1 for v in union])
