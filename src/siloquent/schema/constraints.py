@@ -118,6 +118,22 @@ class ForeignKey:
 Constraint = FunctionalDependency | DenialConstraint | Key | ForeignKey
 
 
+def words(constraint: Constraint) -> str:
+    """A constraint in one line.
+
+    >>> words(Key(("patient", "day")))
+    'key patient, day'
+    """
+    if isinstance(constraint, FunctionalDependency):
+        when = f" when {' and '.join(str(c) for c in constraint.when)}" if constraint.when else ""
+        return f"{', '.join(constraint.lhs)} -> {constraint.rhs}{when}"
+    if isinstance(constraint, DenialConstraint):
+        return f"not ({' and '.join(str(c) for c in constraint.comparisons)})"
+    if isinstance(constraint, Key):
+        return f"key {', '.join(constraint.columns)}"
+    return f"{', '.join(constraint.columns)} in {constraint.table}({', '.join(constraint.referenced)})"
+
+
 def parse_comparisons(text: str, *, default_row: int | None = None) -> tuple[Comparison, ...]:
     """The comparisons of ``a and b and ..``; attributes without t1. or t2. belong to ``default_row``.
 

@@ -21,6 +21,7 @@ from siloquent.schema import (
     Place,
     TableSchema,
 )
+from siloquent.schema.constraints import words
 from siloquent.schema.reading import read_moment
 
 MOST_CANDIDATES = 10**9
@@ -60,22 +61,6 @@ def constraint_findings(
             yield from checker.findings(constraint, subject, others)
         except NotComparable as wrong:
             yield Finding("not_checked", subject, 0, f"{wrong}.", "compare attributes with others of their type")
-
-
-def words(constraint: Constraint) -> str:
-    """A constraint in one line.
-
-    >>> words(Key(("patient", "day")))
-    'key patient, day'
-    """
-    if isinstance(constraint, FunctionalDependency):
-        when = f" when {' and '.join(str(c) for c in constraint.when)}" if constraint.when else ""
-        return f"{', '.join(constraint.lhs)} -> {constraint.rhs}{when}"
-    if isinstance(constraint, DenialConstraint):
-        return f"not ({' and '.join(str(c) for c in constraint.comparisons)})"
-    if isinstance(constraint, Key):
-        return f"key {', '.join(constraint.columns)}"
-    return f"{', '.join(constraint.columns)} in {constraint.table}({', '.join(constraint.referenced)})"
 
 
 class _Checker:
