@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from journeys.test_python_door import declared, opened
+from siloquent.charging import request_digest
 from siloquent.door import Session
 from siloquent.errors import KeyReused, RequestError
-from siloquent.explore.spec import parse
-from siloquent.explore.task import request_digest
+from siloquent.explore.spec import canonical, parse
 from siloquent.ledger import Permit
 from siloquent.privacy import Cost, DiscreteLaplace
 
@@ -65,7 +65,7 @@ def test_a_key_is_refused_when_the_table_is_declared_otherwise(tmp_path: Path, b
 def charged(session: Session, factor: Fraction) -> Permit:
     """An open permit for ``QUESTION`` under the key monday, at ``factor`` times what this version would reserve."""
     account, schema = session.account("visits"), session.schema("visits")
-    digest = request_digest(session, parse(QUESTION), account, schema)
+    digest = request_digest(session, account, schema, canonical(parse(QUESTION)))
     planned = session.explain(QUESTION).price
     event = DiscreteLaplace(scale=1 / (Fraction(planned) * factor), l1=1)
     permit = session.ledger.reserve(account.name, event, key=f"{account.name}:monday", digest=digest)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from siloquent.errors import AccuracyUnreachable, BudgetExceeded, KeyReused, RequestError
+from siloquent.charging import Charge, request_digest, require_planned
+from siloquent.errors import AccuracyUnreachable, BudgetExceeded
 from siloquent.explore.estimate import Progress, assemble, completed, nothing_new, reads_rows
 from siloquent.explore.measure import measure
 from siloquent.explore.plan.cheaper import as_paid, with_reuse
@@ -19,11 +18,10 @@ from siloquent.explore.plan.wholes import CompositeExplanation, explain_course
 from siloquent.explore.spec import Answer, Query, canonical, render
 from siloquent.explore.spec.measured import payload_of
 from siloquent.ledger import Account, Permit, Stored
-from siloquent.privacy import FREE, Composed, Cost, Event, accountant, digits, exact
+from siloquent.privacy import Cost, digits
 from siloquent.session import limit_of_budget
 
 if TYPE_CHECKING:
-    from siloquent.schema import TableSchema
     from siloquent.session import Session
 
 
@@ -53,18 +51,18 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
     account = session.account(query.table)
     limit = limit_of_budget(schema.budget)
     course = chart(query, schema, left=limit)
-    asked = _Asked(key, account, request_digest(session, query, account, schema), max_cost, render(query))
+    asked = charge_of(session, query, account, key=key, max_cost=max_cost)
     earlier = _earlier(session, query, account)
     if too_dear := asked.too_dear(session, replace(course, first=with_reuse(course.first, earlier)).event):
         raise too_dear
     try:
-        progress = Progress(course).with_step(*_settled(session, course.first, asked, earlier))
+        progress = Progress(course).with_step(*_settled(session, course.first, asked, render(query), earlier))
     except BudgetExceeded as refused:
         raise BudgetExceeded(
             refused.account, asked=refused.asked, left=refused.left, fix=_what_fits(session, course) or refused.fix
         ) from None
     if course.second is not None:
-        progress = _second(session, progress, asked.second(progress.event), limit)
+        progress = _second(session, progress, asked.next(progress.event), limit)
     return assemble(progress)
 
 
@@ -77,7 +75,7 @@ def _earlier(session: Session, query: Query, account: Account) -> Recall:
     return found if schema.budget.sharing == "pool" else found.of(account.name)
 
 
-def _second(session: Session, progress: Progress, asked: _Asked, limit: Cost) -> Progress:
+def _second(session: Session, progress: Progress, asked: Charge, limit: Cost) -> Progress:
     """One step further. Where that is refused the first one is kept: it was paid for."""
     try:
         step = after(progress.course, progress.values, progress.chosen, left=limit)
@@ -86,7 +84,7 @@ def _second(session: Session, progress: Progress, asked: _Asked, limit: Cost) ->
         earlier = _earlier(session, progress.course.query, asked.account)
         if too_dear := asked.too_dear(session, with_reuse(step, earlier).event):
             return progress.stopped_by(f"{_KEPT}: {too_dear.detail}")
-        return progress.with_step(*_settled(session, step, asked, earlier))
+        return progress.with_step(*_settled(session, step, asked, render(progress.course.query), earlier))
     except (BudgetExceeded, AccuracyUnreachable) as refused:
         return progress.stopped_by(f"{_KEPT}: {refused.detail}")
 
@@ -109,63 +107,15 @@ def explain(session: Session, query: Query) -> Explanation | CompositeExplanatio
     return replace(explain_plan(course.first.plans[0], account=account.name, left=left), notes=notes)
 
 
-def request_digest(session: Session, query: Query, account: Account, schema: TableSchema) -> str:
-    """SHA-256 of who asks what of which account under which declaration: what an idempotency key is bound to."""
-    parts = [session.analyst or "", account.name, canonical(query), schema.digest, schema.version]
-    return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()
+def charge_of(
+    session: Session, query: Query, account: Account, *, key: str | None = None, max_cost: str | None = None
+) -> Charge:
+    """``query`` as the ledger knows it."""
+    digest = request_digest(session, account, session.schema(query.table), canonical(query))
+    return Charge(key, account, digest, max_cost, what="question", dearer="ask for a wider error")
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A request as the ledger knows it, and what it may cost."""
-
-    key: str | None
-    account: Account
-    digest: str
-    max_cost: str | None
-    text: str = ""
-    prefix: str = ""
-    before: Event = FREE
-
-    def __post_init__(self) -> None:
-        if self.key is not None and not (1 <= len(self.key) <= 64 and self.key.isascii() and self.key.isprintable()):
-            raise RequestError("A key is 1 to 64 printable ASCII characters.", fix="--key monday-report")
-
-    def second(self, before: Event) -> _Asked:
-        """The same request's second step, after ``before`` was paid; no account's name holds a ``+``."""
-        return replace(self, prefix="+2", before=before)
-
-    @property
-    def own_key(self) -> str | None:
-        """A key is its account's own: otherwise analysts could learn from refusals which keys others have used."""
-        return None if self.key is None else f"{self.account.name}{self.prefix}:{self.key}"
-
-    def held(self, session: Session) -> Permit | Stored | None:
-        """What was asked under this key before."""
-        if self.own_key is None:
-            return None
-        try:
-            return session.ledger.held(self.account.name, key=self.own_key, digest=self.digest)
-        except KeyReused:
-            raise KeyReused(
-                f"The key {self.key!r} belongs to another question.", fix="use a new key, or repeat that question"
-            ) from None
-
-    def too_dear(self, session: Session, event: Event) -> RequestError | None:
-        """The refusal of what costs more than is allowed, with what was paid before; None if it may be paid."""
-        if self.max_cost is None or self.held(session) is not None:
-            return None
-        book = accountant(self.account.accountant)
-        price = book.price(Composed((self.before, event))).amount
-        if price <= exact(self.max_cost):
-            return None
-        return RequestError(
-            f"The question costs {book.symbol} {digits(price)}, more than the {self.max_cost} that you allow.",
-            fix=f"--max-cost {digits(price)}, or ask for a wider error",
-        )
-
-
-def _settled(session: Session, step: Step, asked: _Asked, earlier: Recall) -> tuple[Step, Stored, bool]:
+def _settled(session: Session, step: Step, asked: Charge, text: str, earlier: Recall) -> tuple[Step, Stored, bool]:
     """``step`` with what the ledger keeps of it: measured now, or before under the same key."""
     permit = asked.held(session)
     if permit is None:
@@ -173,20 +123,16 @@ def _settled(session: Session, step: Step, asked: _Asked, earlier: Recall) -> tu
         for plan in step.plans:
             if reads_rows(plan):
                 session.table_of(plan.schema)  # what is wrong with a source is found before it costs anything
-        permit = session.ledger.reserve(asked.account.name, step.event, key=asked.own_key, digest=asked.digest)
+        permit = asked.reserve(session, step.event)
     elif isinstance(permit, Permit):
         step = as_paid(step, earlier, permit)
     if isinstance(permit, Stored):
         return step, permit, True
-    return step, _measured(session, step, permit, asked.text), False
+    return step, _measured(session, step, permit, text), False
 
 
 def _measured(session: Session, step: Step, permit: Permit, text: str) -> Stored:
-    if permit.event != step.event:
-        raise RequestError(
-            "This key holds a charge that another version of siloquent planned differently; the charge stands.",
-            fix="ask again with a new key",
-        )
+    require_planned(permit, step.event)
     found = []
     for plan in step.plans:
         table = session.table_of(plan.schema, spent=RESERVED) if reads_rows(plan) else None

@@ -12,8 +12,16 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import (  # type: ignore[import-untyped, unused-ignore]
+    BaseEstimator,
+    ClassifierMixin,
+    DensityMixin,
+    OutlierMixin,
+)
+from sklearn.utils import check_random_state  # type: ignore[import-untyped, unused-ignore]
+from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped, unused-ignore]
+from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped, unused-ignore]
 
-from siloquent.errors import MissingExtra
 from siloquent.maths.lsh import PStable
 from siloquent.privacy import accountant, exact
 from siloquent.schema import Attribute, Budget, Domain, TableSchema
@@ -21,24 +29,6 @@ from siloquent.sketch import spec as questions
 from siloquent.sketch.estimate import anomaly, classify, density, sample
 from siloquent.sketch.plan import SketchPlan, plan, variance_of
 from siloquent.sketch.sketch import Sketch
-
-try:
-    from sklearn.base import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-        BaseEstimator,
-        ClassifierMixin,
-        DensityMixin,
-        OutlierMixin,
-    )
-    from sklearn.utils import check_random_state  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    from sklearn.utils.multiclass import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-        check_classification_targets,
-    )
-    from sklearn.utils.validation import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-        check_is_fitted,
-        validate_data,
-    )
-except ImportError:
-    raise MissingExtra("sklearn", "A scikit-learn estimator") from None
 
 Floats = NDArray[np.float64]
 STEPS = 4_096

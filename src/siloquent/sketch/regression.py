@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.charging import Charge, request_digest, require_planned
 from siloquent.errors import LedgerError, RequestError, SchemaError
 from siloquent.ledger import Permit, Stored
 from siloquent.maths.moments import QUANTA, Moments, linear_model, moment_sensitivity
@@ -148,25 +148,15 @@ def regress(session: Session, spec: MomentsSpec, *, key: str | None = None) -> L
     schema, account = session.schema(spec.table), session.account(spec.table)
     chosen = plan_moments(spec, schema)
     session.table_of(schema)  # what is wrong with a source is found before it costs anything
-    digest = _digest(session, spec, account.name, schema)
-    own = None if key is None else f"{account.name}:{key}"
-    permit = session.ledger.reserve(account.name, chosen.event, key=own, digest=digest)
+    budget = {name: str(getattr(spec.budget, name)) for name in spec.budget.__dataclass_fields__}
+    asked = request_digest(session, account, schema, "moments", spec.features, spec.target, spec.radius, budget)
+    permit = Charge(key, account, asked, what="model").reserve(session, chosen.event)
     stored = permit if isinstance(permit, Stored) else _measured(session, chosen, schema, permit)
     return model_of(chosen, stored.payload)
 
 
-def _digest(session: Session, spec: MomentsSpec, account: str, schema: TableSchema) -> str:
-    budget = {name: str(getattr(spec.budget, name)) for name in spec.budget.__dataclass_fields__}
-    parts = ["moments", session.analyst or "", account, spec.features, spec.target, spec.radius, budget]
-    return hashlib.sha256(json.dumps([*parts, schema.digest, schema.version], sort_keys=True).encode()).hexdigest()
-
-
 def _measured(session: Session, chosen: MomentsPlan, schema: TableSchema, permit: Permit) -> Stored:
-    if permit.event != chosen.event:
-        raise RequestError(
-            "This key holds a charge that another version of siloquent planned differently; the charge stands.",
-            fix="ask again with a new key",
-        )
+    require_planned(permit, chosen.event)
     table = session.table_of(schema, spent="what was reserved")
     count, sums, second = measure_moments(chosen, table, permit)
     payload = json.dumps({"format": 1, "count": count.tolist(), "sums": sums.tolist(), "second": second.tolist()})

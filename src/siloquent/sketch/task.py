@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import secrets  # allowed: a public seed of hash functions, no noise
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import singledispatch
 from typing import TYPE_CHECKING, overload
 
-from siloquent.errors import KeyReused, RequestError
-from siloquent.ledger import Account, Permit, Stored
-from siloquent.privacy import Guarantee, accountant, digits, exact
+from siloquent.charging import Charge, guarantee_of, request_digest, require_planned
+from siloquent.errors import RequestError
+from siloquent.ledger import Permit, Stored
 from siloquent.sketch import estimate
 from siloquent.sketch.measure import measure
 from siloquent.sketch.plan import SketchPlan, plan, variance_of
@@ -55,13 +53,15 @@ def build(session: Session, spec: SketchSpec, *, key: str | None = None, max_cos
         before a row is read. Everything that is asked of the sketch is post-processing and free.
     """
     schema, account = session.schema(spec.table), session.account(spec.table)
-    asked = _Asked(key, account.name, _digest(session, spec, account, schema))
-    chosen = plan(spec, schema, seed=asked.seed(session.ledger.id))
+    digest = request_digest(session, account, schema, spec.canonical(), _file_digest(spec))
+    asked = Charge(key, account, digest, max_cost, what="sketch")
+    seed = asked.seed(session.ledger.id)
+    chosen = plan(spec, schema, seed=public_seed() if seed is None else seed)
     permit = asked.held(session)
     if permit is None:
-        _check_price(chosen, account, max_cost)
+        asked.require_affordable(session, chosen.event)
         session.table_of(schema)  # what is wrong with a source is found before it costs anything
-        permit = session.ledger.reserve(account.name, chosen.event, key=asked.own_key, digest=asked.digest)
+        permit = asked.reserve(session, chosen.event)
     stored = permit if isinstance(permit, Stored) else _measured(session, chosen, permit)
     return assemble(schema, stored)
 
@@ -131,89 +131,14 @@ def assemble(schema: TableSchema, stored: Stored) -> Sketch:
     return replace(sketch, parts=(part,))
 
 
-def guarantee_of(schema: TableSchema, stored: Stored) -> Guarantee:
-    """The guarantee of a settled sketch: what was charged for it, and what the whole table has spent with it."""
-    book = accountant(schema.budget.accountant)
-    price, zcdp = book.price(stored.event), book.name == "zcdp"
-    charged = Fraction(book.cost(stored.event).amount, book.scale)
-    return Guarantee(
-        definition=book.name,
-        unit=schema.unit.words,
-        adjacency=schema.adjacency,
-        account=schema.account,
-        spent_before=Fraction(stored.table_before.amount, book.scale),
-        spent_after=Fraction(stored.table_after.amount, book.scale),
-        epsilon=Fraction(0) if zcdp else charged,
-        rho=charged if zcdp else Fraction(0),
-        delta=price.delta,
-        report_delta=schema.budget.delta - schema.budget.delta_events if zcdp else Fraction(1, 10**6),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A request as the ledger knows it."""
-
-    key: str | None
-    account: str
-    digest: str
-
-    def __post_init__(self) -> None:
-        if self.key is not None and not (1 <= len(self.key) <= 64 and self.key.isascii() and self.key.isprintable()):
-            raise RequestError("A key is 1 to 64 printable ASCII characters.", fix="--key skin-map")
-
-    @property
-    def own_key(self) -> str | None:
-        """The key in the ledger: each account has its own."""
-        return None if self.key is None else f"{self.account}:{self.key}"
-
-    def seed(self, ledger: str) -> int:
-        """The hash functions' public seed: with a key, the same one at every retry, so that the same permit fits."""
-        if self.own_key is None:
-            return public_seed()
-        return int.from_bytes(hashlib.sha256(f"{ledger}|{self.own_key}|{self.digest}".encode()).digest())
-
-    def held(self, session: Session) -> Permit | Stored | None:
-        """What was asked under this key before."""
-        if self.own_key is None:
-            return None
-        try:
-            return session.ledger.held(self.account, key=self.own_key, digest=self.digest)
-        except KeyReused:
-            raise KeyReused(
-                f"The key {self.key!r} belongs to another request.", fix="use a new key, or repeat that request"
-            ) from None
-
-
-def _digest(session: Session, spec: SketchSpec, account: Account, schema: TableSchema) -> str:
-    """SHA-256 of who builds what of which account under which declaration: what an idempotency key is bound to."""
-    file = "" if spec.plan_file is None else _file_digest(spec)
-    parts = [session.analyst or "", account.name, spec.canonical(), schema.digest, schema.version, file]
-    return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()
-
-
 def _file_digest(spec: SketchSpec) -> str:
     from siloquent.sketch.plan import read_hash_plan
 
-    assert spec.plan_file is not None
-    return read_hash_plan(spec.plan_file).digest
-
-
-def _check_price(chosen: SketchPlan, account: Account, max_cost: str | None) -> None:
-    if max_cost is not None and chosen.price > exact(max_cost):
-        symbol, price = accountant(account.accountant).symbol, digits(chosen.price)
-        raise RequestError(
-            f"The sketch costs {symbol} {price}, more than the {max_cost} that you allow.",
-            fix=f"--max-cost {price}, or a smaller budget",
-        )
+    return "" if spec.plan_file is None else read_hash_plan(spec.plan_file).digest
 
 
 def _measured(session: Session, chosen: SketchPlan, permit: Permit) -> Stored:
-    if permit.event != chosen.event:
-        raise RequestError(
-            "This key holds a charge that another version of siloquent planned differently; the charge stands.",
-            fix="build again with a new key",
-        )
+    require_planned(permit, chosen.event)
     measured = measure(chosen, session.table_of(chosen.schema, spent="what was reserved"), permit)
     size = chosen.size_parameter
     sketch = Sketch(

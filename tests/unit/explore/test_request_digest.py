@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from siloquent.explore.spec import Query, parse
-from siloquent.explore.task import request_digest
+from siloquent.charging import request_digest
+from siloquent.explore.spec import Query, canonical, parse
 from siloquent.ledger import Account
 from siloquent.privacy import Cost
 from siloquent.schema import TableSchema
@@ -30,7 +30,7 @@ class Request:
 
     @property
     def digest(self) -> str:
-        return request_digest(self.session, self.query, self.account, self.schema)
+        return request_digest(self.session, self.account, self.schema, canonical(self.query))
 
     def by(self, analyst: str | None) -> Request:
         return replace(self, session=Session(self.session.workspace, self.session.ledger, analyst=analyst))

@@ -36,6 +36,7 @@ from siloquent.sketch.regression import MomentsSpec
 from siloquent.sketch.spec import Accuracy, Budget
 from unit.sketch.tables import PURE, USER, rows, session, spec
 
+FALSE_ALARM = 1e-9
 POINTS = np.array([[2.5, 30], [7.0, 65], [5.0, 48], [9.9, 2]])
 
 
@@ -96,7 +97,7 @@ def test_the_same_key_gives_the_same_sketch_for_nothing(tmp_path: Path) -> None:
     again = build(opened, spec(), key="map")
     assert np.array_equal(first.counters, again.counters)
     assert opened.account("points").spent == spent
-    with pytest.raises(KeyReused, match="another request"):
+    with pytest.raises(KeyReused, match="another sketch"):
         build(opened, spec(kernel=PStable(2, 0.5)), key="map")
     assert opened.account("points").spent == spent
 
@@ -141,7 +142,9 @@ def test_classes_are_told_apart_and_doubt_is_said(tmp_path: Path) -> None:
     found = ask(made, Classify(POINTS))
     assert found.labels[:2] == ("a", "b")
     assert found.decided[:2].all()
-    assert not found.decided[3]
+    surely = ask(made, Classify(POINTS, beta=FALSE_ALARM))
+    assert surely.decided[:2].all()
+    assert not surely.decided[3]
     by_prior = ask(made, Classify(POINTS, rule="prior", priors=(0.999999, 0.000001)))
     assert by_prior.labels[2] == "a"
     assert ask(made, Density(POINTS, label="b")).values[1] > 3 * ask(made, Density(POINTS, label="a")).values[1]

@@ -1,6 +1,6 @@
 """From measurements to answers: free post-processing of what was released."""
 
-from siloquent.explore.estimate.assemble import assemble, guarantee_of
+from siloquent.explore.estimate.assemble import assemble
 from siloquent.explore.estimate.completed import completed, nothing_new, reads_rows
 from siloquent.explore.estimate.progress import Progress
 from siloquent.explore.estimate.reconstruct import Estimate, reconstruct
@@ -10,7 +10,6 @@ __all__ = [
     "Progress",
     "assemble",
     "completed",
-    "guarantee_of",
     "nothing_new",
     "reads_rows",
     "reconstruct",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from siloquent.charging import charged_for, guarantee_of
 from siloquent.explore.estimate.composite import Released, combine
 from siloquent.explore.estimate.progress import Progress
 from siloquent.explore.estimate.reconstruct import Estimate, reconstruct, step_of
@@ -14,7 +15,7 @@ from siloquent.explore.spec.aggregates import Count, Quantile
 from siloquent.explore.spec.answer import KeptItem, weakest
 from siloquent.explore.spec.query import Accuracy
 from siloquent.ledger import Stored
-from siloquent.privacy import Cost, Guarantee, accountant
+from siloquent.privacy import Cost, accountant
 from siloquent.schema import TableSchema
 
 
@@ -41,7 +42,7 @@ def assemble(progress: Progress) -> Answer:
         promise=promise,
         accuracy=Kept(part.error, query.promise.beta, label, part.plan.alpha_unit, items, sources),
         cost=_paid(schema, progress),
-        guarantee=guarantee_of(schema, progress),
+        guarantee=guarantee_of(schema, *(one.stored for one in progress.taken)),
         receipt=_placed(last.stored),
         earlier=tuple(_placed(one.stored) for one in progress.taken[:-1]),
         mechanism=" + ".join(dict.fromkeys(one.measured.mechanism for one in progress.parts)),
@@ -93,12 +94,6 @@ def _amount(schema: TableSchema, cost: Cost) -> Fraction:
     return Fraction(cost.amount, accountant(schema.budget.accountant).scale)
 
 
-def _charged(schema: TableSchema, progress: Progress) -> Fraction:
-    """What the account paid, in the ledger's whole units."""
-    steps = [one.stored for one in progress.taken]
-    return sum((_amount(schema, one.spent_after) - _amount(schema, one.spent_before) for one in steps), Fraction(0))
-
-
 def _paid(schema: TableSchema, progress: Progress) -> Paid:
     last = progress.taken[-1].stored
     limit = _amount(schema, progress.course.limit)
@@ -107,25 +102,6 @@ def _paid(schema: TableSchema, progress: Progress) -> Paid:
     return Paid(
         last.account,
         accountant(schema.budget.accountant).symbol,
-        _charged(schema, progress),
+        charged_for(schema, *(one.stored for one in progress.taken)),
         limit - _amount(schema, last.spent_after),
-    )
-
-
-def guarantee_of(schema: TableSchema, progress: Progress) -> Guarantee:
-    """The guarantee of settled measurements: what was charged for them, which is never less than their exact price."""
-    price = accountant(schema.budget.accountant).price(progress.event)
-    charged = _charged(schema, progress)
-    zcdp = schema.budget.accountant == "zcdp"
-    return Guarantee(
-        definition=schema.budget.accountant,
-        unit=schema.unit.words,
-        adjacency=schema.adjacency,
-        account=schema.account,
-        spent_before=_amount(schema, progress.taken[0].stored.table_before),
-        spent_after=_amount(schema, progress.taken[-1].stored.table_after),
-        epsilon=Fraction(0) if zcdp else charged,
-        rho=charged if zcdp else Fraction(0),
-        delta=price.delta,
-        report_delta=schema.budget.delta - schema.budget.delta_events if zcdp else Fraction(1, 10**6),
     )

@@ -1,0 +1,152 @@
+"""How every task asks the ledger: one request under one key, what it may cost, and the promise that was charged."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from siloquent.errors import KeyReused, RequestError
+from siloquent.ledger import Account, Permit, Stored
+from siloquent.privacy import FREE, Composed, Event, Guarantee, accountant, digits, exact
+
+if TYPE_CHECKING:
+    from siloquent.schema import TableSchema
+    from siloquent.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A request as the ledger knows it, and what it may cost.
+
+    Attributes:
+        key: The idempotency key that the asker gave.
+        account: Who pays.
+        digest: What the key is bound to: ``request_digest``.
+        max_cost: The highest price in the account's epsilon or rho, as text.
+        what: The task's word for what is asked, for messages: "question", "sketch".
+        dearer: What to do when it costs too much, for messages: "ask for a wider error".
+        step: The place of this charge among those of one request; each has a permit of its own.
+        before: What the request's earlier steps were charged.
+    """
+
+    key: str | None
+    account: Account
+    digest: str
+    max_cost: str | None = None
+    what: str = "request"
+    dearer: str = "a smaller budget"
+    step: int = 1
+    before: Event = FREE
+
+    def __post_init__(self) -> None:
+        if self.key is not None and not (1 <= len(self.key) <= 64 and self.key.isascii() and self.key.isprintable()):
+            raise RequestError("A key is 1 to 64 printable ASCII characters.", fix="--key monday-report")
+        if self.max_cost is not None:
+            exact(self.max_cost)  # a limit that cannot be read is refused before anything is planned
+
+    @property
+    def own_key(self) -> str | None:
+        """A key is its account's own: otherwise analysts could learn from refusals which keys others have used."""
+        step = "" if self.step == 1 else f"+{self.step}"  # no account's name holds a "+"
+        return None if self.key is None else f"{self.account.name}{step}:{self.key}"
+
+    def next(self, before: Event) -> Charge:
+        """The same request's next step, after ``before`` was paid."""
+        return replace(self, step=self.step + 1, before=before)
+
+    def held(self, session: Session) -> Permit | Stored | None:
+        """What was asked under this key before: a permit that waits for its measurement, or what was released.
+
+        Raises:
+            KeyReused: the key belongs to another request.
+        """
+        if self.own_key is None:
+            return None
+        try:
+            return session.ledger.held(self.account.name, key=self.own_key, digest=self.digest)
+        except KeyReused:
+            raise KeyReused(
+                f"The key {self.key!r} belongs to another {self.what}.",
+                fix=f"use a new key, or repeat that {self.what}",
+            ) from None
+
+    def too_dear(self, session: Session, event: Event) -> RequestError | None:
+        """The refusal if ``event``, with what was paid before, is charged more than ``max_cost``; None if not.
+
+        What was paid for under this key already is never too dear.
+        """
+        if self.max_cost is None or self.held(session) is not None:
+            return None
+        book = accountant(self.account.accountant)
+        price = Fraction(book.cost(Composed((self.before, event))).amount, book.scale)
+        if price <= exact(self.max_cost):
+            return None
+        return RequestError(
+            f"The {self.what} costs {book.symbol} {digits(price)}, more than the {self.max_cost} that you allow.",
+            fix=f"--max-cost {digits(price)}, or {self.dearer}",
+        )
+
+    def require_affordable(self, session: Session, event: Event) -> None:
+        """Refuse, before anything is spent, what ``too_dear`` refuses."""
+        if refusal := self.too_dear(session, event):
+            raise refusal
+
+    def reserve(self, session: Session, event: Event) -> Permit | Stored:
+        """The permit for ``event``, written durably before it is returned.
+
+        Raises:
+            BudgetExceeded: what is left does not pay for it; nothing is spent.
+        """
+        return session.ledger.reserve(self.account.name, event, key=self.own_key, digest=self.digest)
+
+    def seed(self, ledger: str) -> int | None:
+        """A public seed that is the same at every retry, so that the same permit fits; None without a key."""
+        if self.own_key is None:
+            return None
+        return int.from_bytes(hashlib.sha256(f"{ledger}|{self.own_key}|{self.digest}".encode()).digest())
+
+
+def request_digest(session: Session, account: Account, schema: TableSchema, *parts: Any) -> str:
+    """SHA-256 of who asks what of which account under which declaration: what an idempotency key is bound to."""
+    whole = [session.analyst or "", account.name, *parts, schema.digest, schema.version]
+    return hashlib.sha256(json.dumps(whole, ensure_ascii=False).encode()).hexdigest()
+
+
+def require_planned(permit: Permit, event: Event) -> None:
+    """Refuse to measure under a permit that was reserved for something else than ``event``.
+
+    Raises:
+        RequestError: the permit is an earlier version's, which planned the same request differently.
+    """
+    if permit.event != event:
+        raise RequestError(
+            "This key holds a charge that another version of siloquent planned differently; the charge stands.",
+            fix="ask again with a new key",
+        )
+
+
+def charged_for(schema: TableSchema, *stored: Stored) -> Fraction:
+    """What the account paid for ``stored``, in epsilon or rho: never less than their exact price."""
+    scale = accountant(schema.budget.accountant).scale
+    return sum((Fraction(one.spent_after.amount - one.spent_before.amount, scale) for one in stored), Fraction(0))
+
+
+def guarantee_of(schema: TableSchema, *stored: Stored) -> Guarantee:
+    """The guarantee of settled measurements, the steps of one request in order: what was charged for them together."""
+    book, events = accountant(schema.budget.accountant), [one.event for one in stored]
+    charged, zcdp = charged_for(schema, *stored), book.name == "zcdp"
+    return Guarantee(
+        definition=book.name,
+        unit=schema.unit.words,
+        adjacency=schema.adjacency,
+        account=schema.account,
+        spent_before=Fraction(stored[0].table_before.amount, book.scale),
+        spent_after=Fraction(stored[-1].table_after.amount, book.scale),
+        epsilon=Fraction(0) if zcdp else charged,
+        rho=charged if zcdp else Fraction(0),
+        delta=book.price(events[0] if len(events) == 1 else Composed(tuple(events))).delta,
+        report_delta=schema.budget.delta - schema.budget.delta_events if zcdp else Fraction(1, 10**6),
+    )
