@@ -145,7 +145,19 @@ def python_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-FLOORS = ("errors", "schema", "privacy", "privacy.noise", "ledger", "data", "releases", "session", "explore", "sketch")
+FLOORS = (
+    "errors",
+    "pictures",
+    "schema",
+    "privacy",
+    "privacy.noise",
+    "ledger",
+    "data",
+    "releases",
+    "session",
+    "explore",
+    "sketch",
+)
 
 
 def _exists(module: str) -> bool:

@@ -75,10 +75,13 @@ def test_build_ask_map_and_show(owner: Person, types: Types, points: Path) -> No
     assert len(types("sketch", "ask", "map", "--sample", "20", "--json").document["rows"]) == 20
     assert types("sketch", "ask", "map", "--modes", "2").status == 0
     drawn = types("sketch", "ask", "map", "--map", "age,cost", "-o", "map.svg")
-    assert "across: age 0 to 120; up: cost 0 to 1000" in drawn.out
+    assert "across: age (0 to 120); up: cost (0 to 1000)" in drawn.out
     text = (owner.folder / "map.svg").read_text()
     assert text.startswith("<svg")
-    assert "<title>Density over age and cost</title>" in text
+    assert ">Density over age and cost</title>" in text
+    line = types("sketch", "ask", "map", "--map", "age", "-o", "age.svg")
+    assert "across: age (0 to 120); up: records near" in line.out
+    assert "with their 95 % intervals" in (owner.folder / "age.svg").read_text()
     picture = types("sketch", "ask", "map", "--map", "age", "--json").document
     assert list(faults(picture, json_schema("sketch-map"))) == []
     assert "Differential privacy for one row" in types("sketch", "show", "map").out
@@ -188,13 +191,3 @@ def test_an_edited_sketch_is_refused(owner: Person, types: Types) -> None:
     plain["task"] = "explore"
     manifest.write_text(json.dumps(plain))
     assert "holds no sketch" in types("sketch", "show", "map").err
-
-
-def test_a_label_from_data_is_text_in_a_picture() -> None:
-    import numpy as np
-
-    from siloquent.cli.sketch_picture import svg
-
-    drawn = svg(np.ones((2, 2)), ["<script>x</script>", "y"], [[0, 1], [0, 1]])
-    assert "<script>" not in drawn
-    assert "&lt;script&gt;" in drawn

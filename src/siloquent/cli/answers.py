@@ -5,9 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from siloquent.cli.plain import bar, clean, label, number, share, step_for
+from siloquent.cli.plain import clean, label, number, share, step_for
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT, Screen, Side
+from siloquent.pictures.bars import bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 100
 BAR_WIDTH = 30
-MOST_SOURCES = 10
 
 
 def answer_document(answer: Answer, key: str) -> dict[str, Any]:
@@ -55,9 +55,9 @@ def _values(screen: Screen, answer: Answer, rows: Sequence[Sequence[Any]], *, fu
     ]
     if screen.draws and len(rows) > 1:
         columns.append(("", LEFT))
-        span = max((Fraction(row[-1]) for row in rows), default=Fraction(0))
+        span = min(0.0, *(float(row[-2]) for row in rows)), max(0.0, *(float(row[-1]) for row in rows))
         for line, (*_, value, low, high) in zip(lines, rows, strict=True):
-            bounds = Fraction(low), Fraction(value), Fraction(high)
+            bounds = float(low), float(value), float(high)
             line.append(bar(*bounds, span=span, width=BAR_WIDTH, ascii_only=screen.ascii_only))
     screen.table(columns, lines)
 

@@ -56,15 +56,22 @@ def ask(
     dry: Annotated[bool, typer.Option("--explain", help="Only say what it would cost.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Values with all their digits.")] = False,
     all_rows: Annotated[bool, typer.Option("--all", help="Every row, however many.")] = False,
+    chart: Annotated[bool, typer.Option("--chart", help="Draw the values with their intervals, too.")] = False,
+    chart_file: Annotated[
+        Path | None, typer.Option("--chart-file", metavar="FILE", help="Write the picture as SVG.")
+    ] = None,
     save: Annotated[bool, typer.Option("--save/--no-save", help="Keep the answer as a release.")] = True,
 ) -> int | None:
     """Answer a question within the error that it names, or for the budget that it names."""
     from siloquent.cli.answers import answer_document, show_answer
+    from siloquent.cli.charts import check_drawable, show_charts, write_charts
 
     text = question_text(question, file)
     asked = typed(options, text, file, key)
     with options.session() as session:
         query = parsed(text)
+        if chart or chart_file is not None:
+            check_drawable(query, chart_file, again=asked.ask(), on_screen=chart and options.as_json)
         if dry or query.explain:
             _explain(asked, session, query, text)
             return None
@@ -82,6 +89,10 @@ def ask(
                 options.screen.document(answer_document(answer, key))
             else:
                 show_answer(options.screen, answer, again=again, full=full, all_rows=all_rows)
+            if chart:
+                show_charts(options.screen, answer)
+            if chart_file is not None:
+                write_charts(options.screen, answer, chart_file)
     return None
 
 

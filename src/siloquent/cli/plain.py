@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from fractions import Fraction
 from typing import Any, Literal
+
+from siloquent.pictures.picture import printable
 
 SHOWN_DIGITS = 2
 """An error bound is worth two digits; so is everything that it blurs."""
@@ -20,12 +21,6 @@ def clean(text: object) -> str:
     """
     kept = printable(str(text))
     return kept if len(kept) <= MOST_CHARACTERS else kept[: MOST_CHARACTERS - 1] + "…"
-
-
-def printable(text: str) -> str:
-    """``text`` as ``clean`` leaves it, but uncut: for our own sentences, which may quote a name."""
-    spaced = (" " if unicodedata.category(character) == "Zs" else character for character in text)
-    return "".join(character for character in spaced if character.isprintable())
 
 
 def label(value: Any) -> str:
@@ -62,20 +57,6 @@ def number(value: Any, step: Fraction = Fraction(0), towards: Literal["near", "d
         return f"{exact.numerator:,}"
     places = next((p for p in range(1, 16) if (exact * 10**p).denominator == 1), 15)
     return f"{float(exact):,.{places}f}"
-
-
-def bar(low: Fraction, value: Fraction, high: Fraction, *, span: Fraction, width: int, ascii_only: bool) -> str:
-    """A bar from 0 to ``value`` whose uncertain part, ``low`` to ``high``, is drawn lighter; ``span`` fills ``width``.
-
-    >>> bar(Fraction(4), Fraction(6), Fraction(8), span=Fraction(10), width=10, ascii_only=True)
-    '####--|--'
-    """
-    sure, unsure, mark = ("#", "-", "|") if ascii_only else ("█", "░", "┃")
-    if span <= 0:
-        return ""
-    start, middle, end = (max(0, min(width, round(x / span * width))) for x in (low, value, high))
-    drawn = sure * start + unsure * (end - start)
-    return (drawn[:middle] + mark + drawn[middle:]) if end else ""
 
 
 def share(part: Fraction, whole: Fraction, *, width: int = 20, ascii_only: bool = False) -> str:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from siloquent.cli.plain import clean, printable
+from siloquent.cli.plain import clean
 from siloquent.cli.screen import Screen
 from siloquent.errors import SiloquentError
+from siloquent.pictures.picture import printable
 
 TYPES = "https://siloquent.invalid/problems/"
 OWNER_LOG = "owner.log"

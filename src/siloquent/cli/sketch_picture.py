@@ -1,27 +1,21 @@
-"""Pictures of a density over one or two features: shades on a terminal, SVG in a file."""
+"""Pictures of a density over one or two features: a line with its band, or a map, on a terminal and as SVG."""
 
 from __future__ import annotations
 
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from siloquent.cli.plain import clean
 from siloquent.cli.screen import Screen
 from siloquent.cli.sketch_files import write_text
 from siloquent.errors import RequestError, UnknownName
 
 if TYPE_CHECKING:
+    from siloquent.pictures import Picture
     from siloquent.sketch import Sketch
+    from siloquent.sketch.spec import Estimate
 
-Floats = NDArray[np.float64]
 ACROSS, DOWN = 60, 24
 FINE = 64
-# From a dark blue over green to yellow: readable without colours, since lightness alone grows.
-_COLOURS = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37))
 
 
 def show_map(screen: Screen, sketch: Sketch, names: list[str], output: Path | None) -> None:
@@ -34,11 +28,10 @@ def show_map(screen: Screen, sketch: Sketch, names: list[str], output: Path | No
     if not 1 <= len(axes) <= 2:
         raise RequestError("A picture is over one or two features.", fix="--map age,bmi")
     if output is not None:
-        values = _grid(sketch, axes, FINE, FINE)
-        write_text(output, svg(values, [sketch.plan.features[i].name for i in axes], _ends(sketch, axes)))
-    across, down = (ACROSS, DOWN if len(axes) == 2 else 1)
-    values = _grid(sketch, axes, across, down)
+        write_text(output, density_picture(sketch, axes, FINE, FINE if len(axes) == 2 else 1).svg())
+    across, down = ACROSS, DOWN if len(axes) == 2 else 1
     if screen.as_json:
+        values = _densities(sketch, axes, across, down).values.clip(0).reshape(down, across)
         screen.document(
             {
                 "schema": "siloquent/sketch-map/1",
@@ -50,12 +43,30 @@ def show_map(screen: Screen, sketch: Sketch, names: list[str], output: Path | No
             }
         )
         return
-    for line in _shades(values, ascii_only=screen.ascii_only) if len(axes) == 2 else _bars(values[0], screen):
+    picture = density_picture(sketch, axes, across, down)
+    for line in picture.lines(width=ACROSS + 20, ascii_only=screen.ascii_only):
         screen.line(line)
-    ends = _ends(sketch, axes)
-    words = [f"{clean(sketch.plan.features[i].name)} {lo:g} to {hi:g}" for i, (lo, hi) in zip(axes, ends, strict=True)]
-    screen.line(f"across: {words[0]}" + (f"; up: {words[1]}" if len(axes) == 2 else ""))
-    screen.note(f"At most {values.max():,.0f} records near a point. Free: it is computed from what was released.")
+    screen.note(f"{picture.words.about} Free: it is computed from what was released.")
+
+
+def density_picture(sketch: Sketch, axes: list[int], across: int, down: int) -> Picture:
+    """The density at ``across`` by ``down`` places over the features number ``axes``, at least 0."""
+    from siloquent.pictures import HeatMap, Lines, Series, Words
+
+    found = _densities(sketch, axes, across, down)
+    features, ends = [sketch.plan.features[i].name for i in axes], _ends(sketch, axes)
+    named = [f"{name} ({lo:g} to {hi:g})" for name, (lo, hi) in zip(features, ends, strict=True)]
+    values = found.values.clip(0)
+    most = f"at most {values.max():,.0f} records lie near a point."
+    title = f"Density over {' and '.join(features)}"
+    if len(axes) == 1:
+        (lo, hi), series = ends[0], Series(values, low=found.low.clip(0), high=found.high.clip(0))
+        places = [lo + (i + 0.5) / across * (hi - lo) for i in range(across)]
+        about = f"Noisy kernel sums with their 95 % intervals: {most}"
+        return Lines(Words(title, about, across=named[0], up="records near"), places, [series])
+    words = [[f"{lo:g}", f"{hi:g}"] for lo, hi in ends]
+    about = f"Noisy kernel sums: {most}"
+    return HeatMap(Words(title, about, *named), values.reshape(down, across).tolist(), across=words[0], up=words[1])
 
 
 def _axis(sketch: Sketch, name: str) -> int:
@@ -70,8 +81,10 @@ def _ends(sketch: Sketch, axes: list[int]) -> list[list[float]]:
     return [[feature.lo, feature.lo + (feature.steps - 1) * feature.grid] for feature in features]
 
 
-def _grid(sketch: Sketch, axes: list[int], across: int, down: int) -> Floats:
-    """Kernel sums, shape (down, across), the lowest line first."""
+def _densities(sketch: Sketch, axes: list[int], across: int, down: int) -> Estimate:
+    """Kernel sums at ``down`` by ``across`` places, the lowest line first."""
+    import numpy as np
+
     from siloquent.sketch import Density, ask
     from siloquent.sketch.estimate.points import box
 
@@ -80,61 +93,5 @@ def _grid(sketch: Sketch, axes: list[int], across: int, down: int) -> Floats:
     up, right = np.divmod(np.arange(down * across), across)
     for axis, place, count in zip(axes, (right, up), (across, down), strict=False):
         points[:, axis] = low[axis] + (place + 0.5) / count * (high[axis] - low[axis])
-    values: Floats = np.maximum(ask(sketch, Density(points)).values, 0).reshape(down, across)
-    return values
-
-
-def _shades(values: Floats, *, ascii_only: bool) -> list[str]:
-    shades = " .:*#" if ascii_only else " ░▒▓█"
-    level = np.minimum((values / max(values.max(), 1e-9) * len(shades)).astype(int), len(shades) - 1)
-    return ["".join(shades[i] for i in line) for line in level[::-1]]
-
-
-def _bars(values: Floats, screen: Screen) -> list[str]:
-    full = "#" if screen.ascii_only else "█"
-    height = 8
-    filled = np.rint(values / max(values.max(), 1e-9) * height).astype(int)
-    return ["".join(full if h >= level else " " for h in filled) for level in range(height, 0, -1)]
-
-
-def svg(values: Floats, names: list[str], ends: list[list[float]]) -> str:
-    """A picture with axes, a title and a description for readers who do not see it; every text is escaped."""
-    down, across = values.shape
-    size, edge = 480, 40
-    most = max(float(values.max()), 1e-9)
-    wide, tall = size / across, size / down
-    cells = [
-        f'<rect x="{edge + j * wide:.2f}" y="{(down - 1 - i) * tall:.2f}" width="{wide + 0.3:.2f}" '
-        f'height="{tall + 0.3:.2f}" fill="{_colour(values[i, j] / most)}"/>'
-        for i in range(down)
-        for j in range(across)
-    ]
-    labels = [escape(name) for name in names]
-    about = " and ".join(labels)
-    (left, right), texts = ends[0], []
-    texts.append(_text(edge + size / 2, size + 32, f"{labels[0]}: {left:g} to {right:g}"))
-    if len(names) == 2:
-        lowest, highest = ends[1]
-        turned = f'transform="rotate(-90 14 {size / 2})"'
-        texts.append(_text(14, size / 2, f"{labels[1]}: {lowest:g} to {highest:g}", turned))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size + edge} {size + edge}" role="img">'
-        f"<title>Density over {about}</title>"
-        f"<desc>Noisy kernel sums; the lightest places have about {most:,.0f} records near them.</desc>"
-        + "".join(cells)
-        + "".join(texts)
-        + "</svg>\n"
-    )
-
-
-def _text(x: float, y: float, words: str, extra: str = "") -> str:
-    return (
-        f'<text x="{x:g}" y="{y:g}" font-family="sans-serif" font-size="13" text-anchor="middle" {extra}>{words}</text>'
-    )
-
-
-def _colour(part: float) -> str:
-    at = min(max(part, 0.0), 1.0) * (len(_COLOURS) - 1)
-    low = min(int(at), len(_COLOURS) - 2)
-    mixed = [round(a + (b - a) * (at - low)) for a, b in zip(_COLOURS[low], _COLOURS[low + 1], strict=True)]
-    return "#" + "".join(f"{value:02x}" for value in mixed)
+    found: Estimate = ask(sketch, Density(points))
+    return found

@@ -11,9 +11,10 @@ import typer
 
 from siloquent.cli.amounts import account_document, exact, four_digits, short
 from siloquent.cli.commands import Options, command
-from siloquent.cli.plain import clean, label, printable, share
+from siloquent.cli.plain import clean, label, share
 from siloquent.cli.screen import LEFT, RIGHT
 from siloquent.errors import SiloquentError
+from siloquent.pictures.picture import printable
 
 if TYPE_CHECKING:
     from siloquent.door import Session

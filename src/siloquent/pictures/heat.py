@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from siloquent.errors import RequestError
 from siloquent.pictures.paper import INK, document, heat, rect, text
-from siloquent.pictures.picture import MOST_MARKS, Series, Words, plain, short
+from siloquent.pictures.picture import MOST_MARKS, Series, Words, caption, plain, short
 
 SIZE, TOP = 480, 36
 
@@ -90,7 +90,8 @@ class HeatMap:
         ends = [plain(self.across[0]), plain(self.across[-1])] if self.across else []
         span = len(grid[0][::step]) * each
         below = [f"{'':>{margin}}  {ends[0]}{ends[1]:>{max(span - len(ends[0]), 1)}}"] if ends else []
-        return [*drawn, *below, f"{'':>{margin}}  {shades[1]} {short(low)} to {shades[-1]} {short(high)}"]
+        scale = f"{'':>{margin}}  {shades[1]} {short(low)} to {shades[-1]} {short(high)}"
+        return [*drawn, *below, scale, *caption(self.words)]
 
     @property
     def _grid(self) -> Sequence[Sequence[float | None]]:

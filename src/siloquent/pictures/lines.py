@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from siloquent.errors import RequestError
 from siloquent.pictures.paper import COLOURS, DASHES, GREY, PALE, at, document, labelled, line, text
-from siloquent.pictures.picture import Series, Words, check_size, plain, reach_of, short
+from siloquent.pictures.picture import Series, Words, caption, check_size, plain, reach_of, short
 
 WIDE, TALL, LEFT, TOP, BELOW, RIGHT = 540, 260, 76, 36, 44, 24
 _MARKS = "*o+x#@"
@@ -99,6 +99,7 @@ class Lines:
             *drawn,
             f"{'':>{margin}}  {left}{right:>{max(wide - len(left), 1)}}".rstrip(),
             *(["  ".join(names)] if names else []),
+            *caption(self.words),
         ]
 
     def _marks(self) -> list[tuple[float, str]]:

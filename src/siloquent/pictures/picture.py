@@ -116,6 +116,12 @@ def short(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def caption(words: Words) -> list[str]:
+    """What the axes count, as a line below a picture in a terminal; none where nothing is said."""
+    named = [f"{axis}: {plain(name)}" for axis, name in (("across", words.across), ("up", words.up)) if name]
+    return ["; ".join(named)] if named else []
+
+
 def printable(text: str) -> str:
     """``text`` without characters that a terminal obeys or XML refuses: control, direction, unassigned."""
     spaced = (" " if unicodedata.category(letter) == "Zs" else letter for letter in text)

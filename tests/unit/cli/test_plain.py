@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siloquent.cli.plain import MOST_CHARACTERS, bar, clean, label, number, printable, share, step_for
+from siloquent.cli.plain import MOST_CHARACTERS, clean, label, number, share, step_for
+from siloquent.pictures.picture import printable
 
 F = Fraction
 
@@ -85,16 +86,6 @@ def test_the_shown_interval_holds_the_true_one_and_little_more(value: int, alpha
 )
 def test_numbers(value: Fraction, step: Fraction, shown: str) -> None:
     assert number(value, F(step)) == shown
-
-
-def test_a_bar_ends_where_the_interval_ends() -> None:
-    assert bar(F(40), F(60), F(80), span=F(100), width=10, ascii_only=True) == "####--|--"
-    assert bar(F(40), F(60), F(80), span=F(100), width=10, ascii_only=False) == "████░░┃░░"
-
-
-@pytest.mark.parametrize(("low", "value", "high"), [(-30, -10, 10), (-30, -20, -10), (0, 0, 0)])
-def test_a_bar_never_begins_left_of_zero(low: int, value: int, high: int) -> None:
-    assert len(bar(F(low), F(value), F(high), span=F(100), width=10, ascii_only=True)) <= 2
 
 
 def test_spending_is_never_understated() -> None:

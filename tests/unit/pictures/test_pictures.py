@@ -50,12 +50,14 @@ B after  ███████████████████████�
  0 │●●●●●●●●●
     0                                                               40
 ● women  ○ men
+across: age; up: rows
 """,
     "heat": """
   old │▒▒▒▒▒▒██████      │
 young │      ░░░░░░▒▒▒▒▒▒│
        A                C
        ░ 0 to █ 4
+across: ward; up: age
 """,
     "graph": """
 ward ──▶ nurse  fd

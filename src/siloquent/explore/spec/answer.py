@@ -12,6 +12,9 @@ from siloquent.privacy import Guarantee, digits
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from siloquent.pictures import Picture
+
+MOST_IN_A_NOTEBOOK = 200
 Label = Literal["fresh", "independent", "simultaneous"]
 
 
@@ -157,16 +160,38 @@ class Answer:
         ]
         return {"items": plain} if items else {}
 
+    def pictures(self) -> tuple[Picture, ...]:
+        """One picture for each aggregate with its intervals: ``.svg()`` for files, ``.lines()`` for terminals.
+
+        None of answers that only name groups, or of more than 10,000 rows.
+        """
+        from siloquent.explore.spec.drawn import pictures_of
+
+        return pictures_of(self)
+
     def _repr_html_(self) -> str:
-        """The answer for notebooks; every text is escaped."""
+        """The answer for notebooks, with its pictures; every text is escaped."""
         from html import escape
 
-        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        head = "".join(f'<th scope="col">{escape(name)}</th>' for name in self.columns)
         body = "".join(
-            "<tr>" + "".join(f"<td>{escape(str(value))}</td>" for value in row) + "</tr>" for row in self.rows
+            "<tr>" + "".join(f"<td>{escape(str(value))}</td>" for value in row) + "</tr>"
+            for row in self.rows[:MOST_IN_A_NOTEBOOK]
         )
+        more = len(self.rows) - MOST_IN_A_NOTEBOOK
+        cut = f"<p>{more:,} more rows: <code>answer.table</code></p>" if more > 0 else ""
+        drawn = "".join(picture.svg() for picture in self.pictures())
         words = f"{escape(self.promise)}<br>{escape(self.guarantee.sentence())}"
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{words}</p>"
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{cut}{drawn}<p>{words}</p>"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """The answer for notebooks that choose themselves: HTML, its first picture as SVG, and plain text."""
+        pictures = self.pictures()
+        lines = [line for picture in pictures for line in ("", picture.words.title, *picture.lines())]
+        named = [] if pictures else [", ".join(str(value) for value in row) for row in self.rows[:MOST_IN_A_NOTEBOOK]]
+        plain = "\n".join([*lines, *named, "", self.promise, self.guarantee.sentence()]).strip()
+        bundle = {"text/html": self._repr_html_(), "text/plain": plain}
+        return bundle | ({"image/svg+xml": pictures[0].svg()} if pictures else {})
 
 
 def _plain(value: object) -> object:
