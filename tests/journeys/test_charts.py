@@ -28,6 +28,7 @@ def test_several_aggregates_are_several_files(owner: Person, types: Types) -> No
 
 def test_what_cannot_be_drawn_is_refused_before_anything_is_spent(owner: Person, types: Types) -> None:
     (owner.folder / "old.svg").write_text("")
+    assert types("explain", WARDS).status == 0  # opens the account
     unseen = "SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 100 ERROR 200"
     for words, why in [
         ((unseen, "--chart"), "nothing to draw"),
