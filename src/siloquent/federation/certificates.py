@@ -1,0 +1,194 @@
+"""X.509 for the connections: a P-256 CA a federation, a short-lived certificate a role, named ``silo:KIND:NAME``."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from siloquent.errors import SchemaError
+from siloquent.federation.channel.base import NAME, RoleKind
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
+
+LEAF_DAYS, CA_DAYS = 90, 730
+WARN_DAYS, FAIL_DAYS = 14, 3
+SKEW = timedelta(minutes=5)  # a certificate is good at once on machines whose clocks are a little behind
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a certificate says: who, of which kind, until when."""
+
+    kind: str
+    name: str
+    serial: str
+    until: datetime
+
+    @property
+    def days_left(self) -> float:
+        """Days until it expires; negative once it has."""
+        return (self.until - datetime.now(UTC)) / timedelta(days=1)
+
+
+def fresh_key() -> EllipticCurvePrivateKey:
+    """A new P-256 key."""
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def key_pem(key: EllipticCurvePrivateKey) -> bytes:
+    """A private key as the file that TLS reads."""
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def read_key(pem: bytes) -> EllipticCurvePrivateKey:
+    """The P-256 key in a file.
+
+    Raises:
+        SchemaError: another kind of key, or none.
+    """
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        key = load_pem_private_key(pem, password=None)
+    except ValueError:
+        raise SchemaError("The file is no private key.") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise SchemaError("The private key is not a P-256 key.")
+    return key
+
+
+def cert_pem(certificate: x509.Certificate) -> bytes:
+    """A certificate as the file that TLS reads."""
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return certificate.public_bytes(Encoding.PEM)
+
+
+def make_ca(name: str, key: EllipticCurvePrivateKey, *, now: datetime | None = None) -> x509.Certificate:
+    """The certificate of a federation's CA, signed by itself, for two years; it can sign leaves and nothing else."""
+    from cryptography import x509
+
+    issuer = _subject(f"siloquent federation {name}")
+    builder = _builder(issuer, issuer, key.public_key(), CA_DAYS, now or datetime.now(UTC))
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    return _signed(builder.add_extension(_usage(signs=True), critical=True), key)
+
+
+def make_leaf(
+    ca: x509.Certificate,
+    ca_key: EllipticCurvePrivateKey,
+    public_key: EllipticCurvePublicKey,
+    *,
+    kind: RoleKind,
+    name: str,
+    host: str = "",
+    days: float = LEAF_DAYS,
+    now: datetime | None = None,
+) -> x509.Certificate:
+    """A role's certificate; only a relay's is good for a server, and only at ``host``."""
+    from cryptography import x509
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
+    names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(f"silo:{kind}:{name}")]
+    if kind == "relay":
+        names += [_host_name(host)]
+        if host in ("127.0.0.1", "localhost", "::1"):
+            names += [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    use = ExtendedKeyUsageOID.SERVER_AUTH if kind == "relay" else ExtendedKeyUsageOID.CLIENT_AUTH
+    builder = _builder(_subject(name), ca.subject, public_key, days, now or datetime.now(UTC))
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(_usage(signs=False), critical=True)
+    builder = builder.add_extension(x509.ExtendedKeyUsage([use]), critical=True)
+    return _signed(builder.add_extension(x509.SubjectAlternativeName(names), critical=False), ca_key)
+
+
+def named(certificate: x509.Certificate) -> Named:
+    """Who a certificate is for.
+
+    Raises:
+        SchemaError: it has no name of ours.
+    """
+    from cryptography import x509
+
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        raise SchemaError("The certificate has no name of a role.") from None
+    for uri in names.get_values_for_type(x509.UniformResourceIdentifier):
+        who = name_in(uri)
+        if who is not None:
+            serial = format(certificate.serial_number, "x")
+            return Named(who[0], who[1], serial, certificate.not_valid_after_utc)
+    raise SchemaError("The certificate has no name of a role.")
+
+
+def name_in(uri: str) -> tuple[str, str] | None:
+    """Kind and name in ``silo:KIND:NAME``; None if it is nothing of the kind.
+
+    >>> name_in("silo:party:north")
+    ('party', 'north')
+    """
+    scheme, _, rest = uri.partition(":")
+    kind, _, name = rest.partition(":")
+    is_ours = scheme == "silo" and kind in ("party", "worker", "moderator", "relay") and NAME.fullmatch(name)
+    return (kind, name) if is_ours else None
+
+
+def _subject(name: str) -> x509.Name:
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: EllipticCurvePublicKey, days: float, now: datetime
+) -> x509.CertificateBuilder:
+    from cryptography import x509
+
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
+    builder = builder.serial_number(x509.random_serial_number())
+    builder = builder.not_valid_before(now - SKEW).not_valid_after(now + timedelta(days=days))
+    return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+
+
+def _signed(builder: x509.CertificateBuilder, key: EllipticCurvePrivateKey) -> x509.Certificate:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+
+    issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
+    return builder.add_extension(issued_by, critical=False).sign(key, hashes.SHA256())
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    from cryptography import x509
+
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        key_cert_sign=signs,
+        crl_sign=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _host_name(host: str) -> x509.GeneralName:
+    from cryptography import x509
+
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)

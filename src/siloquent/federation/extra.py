@@ -1,0 +1,19 @@
+"""Whether the optional packages of a federation are here; asked once, before anything is half done."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from siloquent.errors import MissingExtra
+
+PACKAGES = ("nacl", "cryptography", "httpx", "starlette", "uvicorn", "rbcl")
+
+
+def require_extra(purpose: str = "A federation") -> None:
+    """Refuse to go on without the extra ``federation``.
+
+    Raises:
+        MissingExtra: one of its packages is not installed.
+    """
+    if any(find_spec(package) is None for package in PACKAGES):
+        raise MissingExtra("federation", purpose)

@@ -1,0 +1,175 @@
+"""The envelope: a header that the relay may read, a signature over it, a payload that only the receiver can open."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, fields
+from typing import Any
+
+from siloquent.errors import ProtocolError
+from siloquent.federation.channel.base import MOST_ATTEMPT, NAME, STEP
+from siloquent.federation.payload import KINDS, canonical, parse
+from siloquent.federation.seal import SEAL_BYTES, SIGNATURE_BYTES
+
+VERSION = 1
+PART_BYTES = 8 * 2**20
+MOST_PARTS = 4096
+MOST_HEADER = 4096
+MOST_SEALED = PART_BYTES + SEAL_BYTES
+MOST_ENVELOPE = 2 + MOST_HEADER + SIGNATURE_BYTES + MOST_SEALED
+_HEX = re.compile(r"[0-9a-f]{64}")
+_KEYS = {
+    "session": "session",
+    "sender": "from",
+    "receiver": "to",
+    "step": "step",
+    "attempt": "attempt",
+    "part": "part",
+    "parts": "parts",
+    "seq": "seq",
+    "prev": "prev",
+    "roster": "roster",
+    "kind": "kind",
+    "size": "size",
+    "sha256": "sha256",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What everybody on the way may see. No clock time: a message that is sent again is equal to the byte.
+
+    ``seq`` counts from this sender to this receiver in this session; ``prev`` is the SHA-256 of the header before;
+    ``size`` and ``sha256`` are those of the *sealed* bytes: a digest of plain ones would let the relay test guesses.
+    """
+
+    session: str
+    sender: str
+    receiver: str
+    step: str
+    attempt: int
+    part: int
+    parts: int
+    seq: int
+    prev: str
+    roster: str
+    kind: str
+    size: int
+    sha256: str
+
+    def __post_init__(self) -> None:
+        good = (
+            all(isinstance(value, str) and _HEX.fullmatch(value) for value in self._digests())
+            and _is_name(self.sender)
+            and _is_name(self.receiver)
+            and isinstance(self.step, str)
+            and STEP.fullmatch(self.step) is not None
+            and _within(self.attempt, 0, MOST_ATTEMPT)
+            and _within(self.parts, 1, MOST_PARTS)
+            and _within(self.part, 0, self.parts - 1)
+            and _within(self.seq, 0, 10**9)
+            and self.kind in KINDS.values()
+            and _within(self.size, SEAL_BYTES, MOST_SEALED)
+        )
+        if not good:
+            raise ProtocolError("bad_encoding")
+
+    def encode(self) -> bytes:
+        """The header in its one form."""
+        plain: dict[str, Any] = {key: getattr(self, field) for field, key in _KEYS.items()}
+        return canonical({"v": VERSION, **plain})
+
+    @classmethod
+    def decode(cls, text: bytes) -> Header:
+        """The header that ``text`` is.
+
+        Raises:
+            ProtocolError: ``bad_encoding``; ``version_mismatch``: of another version; ``too_large``.
+        """
+        if len(text) > MOST_HEADER:
+            raise ProtocolError("too_large")
+        value = parse(text)
+        if not isinstance(value, dict) or "v" not in value:
+            raise ProtocolError("bad_encoding")
+        if value.pop("v") != VERSION:
+            raise ProtocolError("version_mismatch")
+        if set(value) != set(_KEYS.values()):
+            raise ProtocolError("bad_encoding")
+        return cls(**{field.name: value[_KEYS[field.name]] for field in fields(cls)})
+
+    def context(self) -> bytes:
+        """All of the header but the digest of the sealed bytes: what the nonce is bound to."""
+        plain = {key: getattr(self, field) for field, key in _KEYS.items() if field != "sha256"}
+        return canonical({"v": VERSION, **plain})
+
+    @property
+    def key(self) -> tuple[str, str, str, str, int, int]:
+        """What names a message: session, sender, receiver, step, attempt, part."""
+        return (self.session, self.sender, self.receiver, self.step, self.attempt, self.part)
+
+    def _digests(self) -> tuple[str, str, str, str]:
+        return (self.session, self.prev, self.roster, self.sha256)
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A whole message as it travels: 2 bytes of header length, header, signature, sealed payload."""
+
+    header: bytes
+    signature: bytes
+    sealed: bytes
+
+    def encode(self) -> bytes:
+        """The bytes on the wire."""
+        return len(self.header).to_bytes(2, "big") + self.header + self.signature + self.sealed
+
+    @classmethod
+    def decode(cls, wire: bytes) -> Envelope:
+        """The envelope in ``wire``; nothing in it is believed yet.
+
+        Raises:
+            ProtocolError: ``bad_encoding`` or ``too_large``.
+        """
+        if len(wire) > MOST_ENVELOPE:
+            raise ProtocolError("too_large")
+        length = int.from_bytes(wire[:2], "big")
+        start = 2 + length + SIGNATURE_BYTES
+        if length > MOST_HEADER or len(wire) < start + SEAL_BYTES:
+            raise ProtocolError("bad_encoding")
+        return cls(wire[2 : 2 + length], wire[2 + length : start], wire[start:])
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the whole message, in hex."""
+        return hashlib.sha256(self.encode()).hexdigest()
+
+
+def genesis(session: str, sender: str, receiver: str) -> str:
+    """What stands before the first header from one role to another in a session."""
+    return hashlib.sha256(f"siloquent/chain/1|{session}|{sender}|{receiver}".encode()).hexdigest()
+
+
+def link(header: bytes) -> str:
+    """What the next header of the same pair names as its ``prev``."""
+    return hashlib.sha256(header).hexdigest()
+
+
+def parts_of(payload: bytes) -> list[bytes]:
+    """``payload`` in pieces of at most 8 MiB, at least one.
+
+    Raises:
+        ProtocolError: ``too_large``: more than 4,096 pieces.
+    """
+    pieces = [payload[start : start + PART_BYTES] for start in range(0, len(payload), PART_BYTES)] or [b""]
+    if len(pieces) > MOST_PARTS:
+        raise ProtocolError("too_large")
+    return pieces
+
+
+def _within(value: object, least: int, most: int) -> bool:
+    return type(value) is int and least <= value <= most
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and NAME.fullmatch(value) is not None

@@ -1,0 +1,335 @@
+"""What the operator of a federation does: make its CA, sign requests, renew, revoke; and what each owner answers.
+
+``init`` makes all bundles in one place, for trials: who runs it has seen every private key. Else each owner runs
+``request`` at home, the operator ``sign``, and each owner ``accept`` after comparing the roster's eight words.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.errors import NotAllowed, ProtocolError, SchemaError, WorkspaceError
+from siloquent.federation.bundle import (
+    BUNDLE,
+    CA,
+    ROSTER,
+    TLS,
+    TLS_KEY,
+    Bundle,
+    make_folder,
+    read_bundle,
+    read_keys,
+    read_small,
+    refuse_loose_modes,
+    write_private,
+)
+from siloquent.federation.channel.base import RoleKind
+from siloquent.federation.extra import require_extra
+from siloquent.federation.payload import canonical, parse
+from siloquent.federation.roster import KINDS, Role, Roster, read_roster, sign_roster
+from siloquent.federation.seal import Keys, signed_by
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+CA_FOLDER, CA_KEY, ISSUED = "ca", "ca.key", "issued.json"
+ANSWER = "answer.json"
+REQUEST = b"siloquent/request/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """The operator's file: the federation's name, its relay's address, and its roles."""
+
+    name: str
+    relay: str
+    roles: tuple[tuple[str, RoleKind, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """The operator's own folder: the CA with its key, the roster, and which certificates were issued to whom."""
+
+    folder: Path
+    certificate: x509.Certificate
+    key: EllipticCurvePrivateKey
+    roster: Roster
+    issued: dict[str, list[str]]
+
+    def issue(self, name: str, kind: RoleKind, public_key: Any) -> bytes:
+        """A certificate for a role, remembered by its serial number so that it can be revoked."""
+        from siloquent.federation.certificates import cert_pem, make_leaf, named
+
+        leaf = make_leaf(self.certificate, self.key, public_key, kind=kind, name=name, host=self.roster.host)
+        self.issued.setdefault(name, []).append(named(leaf).serial)
+        return cert_pem(leaf)
+
+    def save(self) -> None:
+        """Write roster and issued certificates down; the roster last, since it is what others read."""
+        write_private(self.folder / ISSUED, canonical(self.issued))
+        write_private(self.folder / ROSTER, sign_roster(self.roster, self.key))
+
+
+def read_description(path: Path) -> Described:
+    """The operator's TOML file.
+
+    Raises:
+        SchemaError: it is not one; the message says what is missing.
+    """
+    try:
+        values = tomllib.loads(read_small(path).decode())
+        roles = tuple((str(role["name"]), role["kind"], str(role["owner"])) for role in values.pop("role"))
+        described = Described(str(values.pop("name")), str(values.pop("relay")), roles)
+    except (ValueError, KeyError, TypeError, AttributeError) as wrong:
+        detail = f"{path} needs name, relay and role = [{{ name, kind, owner }}, ..] ({type(wrong).__name__}: {wrong})."
+        raise SchemaError(detail, fix="docs: tutorials/federation") from None
+    if values:
+        raise SchemaError(f"{path} has keys that are not known: {', '.join(sorted(values))}.")
+    kinds = [kind for _, kind, _ in roles]
+    if any(kind not in KINDS for kind in kinds) or kinds.count("relay") > 1:
+        raise SchemaError(f"{path}: a kind is one of {', '.join(KINDS)}, and there is at most one relay.")
+    return described
+
+
+def init(described: Described, folder: Path) -> Roster:
+    """A whole federation at once: a CA and one bundle a role, in folders named after them.
+
+    Raises:
+        WorkspaceError: a folder is there already.
+    """
+    from siloquent.federation.certificates import fresh_key, key_pem
+
+    authority = found(described, folder / CA_FOLDER)
+    roles, with_relay = [], described.roles
+    if "relay" not in [kind for _, kind, _ in described.roles]:
+        with_relay = (*described.roles, ("relay", "relay", "operator"))
+    for name, kind, owner in with_relay:
+        keys, tls = Keys.fresh(), fresh_key()
+        make_folder(folder / name, name, kind, keys, key_pem(tls))
+        write_private(folder / name / TLS, authority.issue(name, kind, tls.public_key()))
+        roles.append(Role(name, kind, owner, keys.sign_key, keys.seal_key))
+    authority = replace(authority, roster=replace(authority.roster, roles=tuple(roles)))
+    authority.save()
+    for name, _, _ in with_relay:
+        _give(authority, folder / name)
+    return authority.roster
+
+
+def found(described: Described, folder: Path) -> Authority:
+    """A new CA with a roster that holds nobody yet.
+
+    Raises:
+        WorkspaceError: the folder is there and not empty.
+    """
+    require_extra()
+    from cryptography.hazmat.primitives import hashes
+
+    from siloquent.federation.certificates import cert_pem, fresh_key, key_pem, make_ca
+
+    if folder.exists() and any(folder.iterdir()):
+        raise WorkspaceError(f"{folder} is not empty.", fix="name another folder")
+    key = fresh_key()
+    certificate = make_ca(described.name, key)
+    roster = Roster(described.name, described.relay, 1, certificate.fingerprint(hashes.SHA256()).hex(), ())
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    write_private(folder / CA, cert_pem(certificate))
+    write_private(folder / CA_KEY, key_pem(key))
+    authority = Authority(folder, certificate, key, roster, {})
+    authority.save()
+    return authority
+
+
+def open_authority(folder: Path) -> Authority:
+    """The operator's folder, as ``found`` or ``init`` left it.
+
+    Raises:
+        WorkspaceError: no CA is there.
+        NotAllowed: other users of this machine could read its key.
+    """
+    require_extra()
+    from cryptography import x509
+
+    from siloquent.federation.certificates import read_key
+
+    if not (folder / CA_KEY).is_file():
+        raise WorkspaceError(f"{folder} holds no CA.", fix="siloquent federation init FILE -o DIR, then --ca DIR/ca")
+    refuse_loose_modes(folder)
+    pem = read_small(folder / CA)
+    issued = parse(read_small(folder / ISSUED))
+    roster = read_roster(read_small(folder / ROSTER), pem)
+    return Authority(folder, x509.load_pem_x509_certificate(pem), read_key(read_small(folder / CA_KEY)), roster, issued)
+
+
+def request(name: str, kind: RoleKind, owner: str, folder: Path) -> bytes:
+    """Keys made at home, and the request that the operator signs; no private key leaves the folder.
+
+    Raises:
+        WorkspaceError: the folder is there and not empty.
+    """
+    require_extra()
+    from siloquent.federation.certificates import fresh_key, key_pem
+
+    keys = Keys.fresh()
+    role = Role(name, kind, owner, keys.sign_key, keys.seal_key)
+    make_folder(folder, name, kind, keys, key_pem(fresh_key()))
+    return _request(role, keys, folder)
+
+
+def renew(bundle: Path) -> bytes:
+    """A request for a new certificate over a fresh TLS key; the other keys, and so the role, stay.
+
+    The fresh key waits beside the old one until ``accept`` finds its certificate.
+    """
+    require_extra()
+    from siloquent.federation.certificates import fresh_key, key_pem
+
+    whole = read_bundle(bundle)
+    write_private(bundle / f"next-{TLS_KEY}", key_pem(fresh_key()))
+    role = whole.roster.role(whole.name)
+    return _request(role, whole.keys, bundle, tls_key=f"next-{TLS_KEY}")
+
+
+def sign(authority: Authority, requests: Iterable[bytes]) -> tuple[Authority, dict[str, bytes]]:
+    """The roster with the requested roles in it, and for each role the answer to ``accept``.
+
+    Raises:
+        SchemaError: something is no request, or is not signed by the keys that it names.
+        NotAllowed: a role of this name is there with other keys: ``revoke`` it first.
+    """
+    read = [_read_request(text) for text in requests]
+    for role, _ in read:
+        old = next((known for known in authority.roster.roles if known.name == role.name), None)
+        if old is not None and old != role:
+            detail = f"Role {role.name} is in the roster with other keys, kind or owner."
+            raise NotAllowed(detail, fix=f"siloquent federation revoke {role.name}")
+        if old is None:
+            authority = replace(authority, roster=authority.roster.with_role(role))
+    certificates = {role.name: authority.issue(role.name, role.kind, public_key) for role, public_key in read}
+    authority.save()
+    ca = read_small(authority.folder / CA).decode()
+    roster = read_small(authority.folder / ROSTER).decode()
+    answers = {
+        name: canonical({"format": 1, "name": name, "ca": ca, "tls": pem.decode(), "roster": roster})
+        for name, pem in certificates.items()
+    }
+    return authority, answers
+
+
+def revoke(authority: Authority, name: str) -> Authority:
+    """The roster without ``name``, whose certificates no relay takes any more once it has the new roster."""
+    roster = authority.roster.without(name, tuple(authority.issued.get(name, ())))
+    revoked = replace(authority, roster=roster)
+    revoked.save()
+    return revoked
+
+
+def offered(text: bytes, folder: Path) -> Roster:
+    """The roster in an answer or a roster file, checked but not taken: its words are to be compared first.
+
+    Raises:
+        NotAllowed: it is of another CA than the one accepted before, or older than the roster that is here.
+        SchemaError: it is neither.
+    """
+    require_extra()
+    _, _, ca, roster_text = _parts_of_offer(text, folder)
+    if (folder / CA).is_file() and read_small(folder / CA) != ca:
+        raise NotAllowed("This is the roster of another CA.", fix="make a new bundle for another federation")
+    roster = read_roster(roster_text, ca)
+    if (folder / ROSTER).is_file():
+        here = read_roster(read_small(folder / ROSTER), ca)
+        if here.version > roster.version:
+            detail = f"The bundle has version {here.version} of the roster; this is version {roster.version}."
+            raise NotAllowed(detail, fix="ask the operator for the newest one")
+    return roster
+
+
+def accept(text: bytes, folder: Path) -> Bundle:
+    """Take the roster (and the certificate, if ``text`` is an answer) into the bundle.
+
+    Raises:
+        NotAllowed, SchemaError: as ``offered``.
+        ProtocolError: ``certificate_refused``: the certificate is not for this bundle's keys.
+    """
+    offered(text, folder)
+    name, tls, ca, roster_text = _parts_of_offer(text, folder)
+    if tls:
+        _take_certificate(folder, name, tls)
+    write_private(folder / CA, ca)
+    write_private(folder / ROSTER, roster_text)
+    return read_bundle(folder)
+
+
+def _give(authority: Authority, folder: Path) -> None:
+    for file in (CA, ROSTER):
+        shutil.copyfile(authority.folder / file, folder / file)
+
+
+def _request(role: Role, keys: Keys, folder: Path, tls_key: str = TLS_KEY) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    from siloquent.federation.certificates import read_key
+
+    public = read_key(read_small(folder / tls_key)).public_key()
+    tls = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo).hex()
+    body = {"format": 1, "role": role.to_json(), "tls": tls}
+    signature = keys.sign(REQUEST, canonical(body)).hex()
+    return canonical({"request": body, "signature": signature})
+
+
+def _read_request(text: bytes) -> tuple[Role, Any]:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import load_der_public_key
+
+    try:
+        document = parse(text.strip())
+        body, signature = document["request"], bytes.fromhex(document["signature"])
+        role = Role.from_json(body["role"])
+        public_key = load_der_public_key(bytes.fromhex(body["tls"]))
+    except (ProtocolError, KeyError, TypeError, ValueError, UnsupportedAlgorithm):
+        raise SchemaError("The file is no request.", fix="siloquent federation request NAME --role KIND") from None
+    good = isinstance(public_key, ec.EllipticCurvePublicKey) and isinstance(public_key.curve, ec.SECP256R1)
+    if not good or not signed_by(role.sign_key, REQUEST, canonical(body), signature):
+        raise SchemaError(f"The request of {role.name} is not signed by the keys that it names.")
+    return role, public_key
+
+
+def _parts_of_offer(text: bytes, folder: Path) -> tuple[str, bytes, bytes, bytes]:
+    """Name, certificate, CA and roster; a bare roster comes without the first two and needs a CA that is known."""
+    try:
+        document = parse(text.strip())
+        if "tls" in document:
+            name, tls, ca, roster = (str(document[key]) for key in ("name", "tls", "ca", "roster"))
+            return name, tls.encode(), ca.encode(), roster.encode()
+    except (ProtocolError, KeyError, TypeError):
+        raise SchemaError("The file is neither an answer nor a roster.") from None
+    if not (folder / CA).is_file():
+        raise WorkspaceError("This bundle knows no CA yet.", fix=f"siloquent federation accept {ANSWER}")
+    return "", b"", read_small(folder / CA), text.strip()
+
+
+def _take_certificate(folder: Path, name: str, tls: bytes) -> None:
+    from cryptography import x509
+
+    from siloquent.federation.certificates import named, read_key
+
+    if not (folder / BUNDLE).is_file():
+        raise WorkspaceError(f"{folder} holds no {BUNDLE}.", fix="siloquent federation request NAME --role KIND")
+    refuse_loose_modes(folder)
+    read_keys(folder)
+    certificate = x509.load_pem_x509_certificate(tls)
+    waiting = folder / f"next-{TLS_KEY}"
+    for key in (waiting, folder / TLS_KEY):
+        if key.is_file() and read_key(read_small(key)).public_key() == certificate.public_key():
+            write_private(folder / TLS, tls)
+            if key == waiting:
+                waiting.replace(folder / TLS_KEY)
+            return
+    raise ProtocolError("certificate_refused", role=name, where=named(certificate).name)
