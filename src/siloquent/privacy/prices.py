@@ -1,0 +1,70 @@
+"""What one release may cost, as people write it, in the whole money of an account; and noise that can be drawn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from siloquent.errors import RequestError
+from siloquent.privacy.accountants import exact
+from siloquent.privacy.conversions import rho_of_epsilon
+
+Exact = str | int | Fraction | Decimal
+_FINE = 2**10
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one release may cost: ``epsilon`` (at ``delta`` in a zCDP account), or ``rho`` itself.
+
+    Amounts are text or whole numbers, so that they are exact. ``delta`` None: the account's own.
+    """
+
+    epsilon: Exact | None = None
+    delta: Exact | None = None
+    rho: Exact | None = None
+
+    def __post_init__(self) -> None:
+        if (self.epsilon is None) == (self.rho is None) or (self.rho is not None and self.delta is not None):
+            raise RequestError("A budget is one of epsilon (with delta) and rho.", fix='Budget(epsilon="1")')
+        given = self.rho if self.epsilon is None else self.epsilon
+        assert given is not None
+        if not exact(given) > 0:
+            raise RequestError(f"A budget must be above 0, not {given}.", fix='Budget(epsilon="1")')
+        if self.delta is not None and not 0 < exact(self.delta) < 1:
+            raise RequestError(f"delta lies between 0 and 1, not at {self.delta}.", fix='delta="1e-6"')
+
+    def plain(self) -> dict[str, str]:
+        """The amounts that were given, as exact text: equal budgets are equal."""
+        return {
+            name: str(exact(value))
+            for name in ("epsilon", "delta", "rho")
+            if (value := getattr(self, name)) is not None
+        }
+
+    def in_account(self, name: str, *, delta: Fraction) -> Fraction:
+        """The amount in the money of accountant ``name``: epsilon, or rho.
+
+        Args:
+            delta: At which the account reports epsilon, where this budget names none.
+        Raises:
+            RequestError: A pure account is given rho or a delta.
+        """
+        if name == "pure":
+            if self.epsilon is None or self.delta is not None:
+                raise RequestError("This account is pure: it pays in epsilon alone.", fix='Budget(epsilon="1")')
+            return exact(self.epsilon)
+        if self.epsilon is None:
+            assert self.rho is not None
+            return exact(self.rho)
+        at = delta if self.delta is None else exact(self.delta)
+        return Fraction(rho_of_epsilon(float(exact(self.epsilon)), float(at)))
+
+
+def drawable(value: Fraction) -> Fraction:
+    """The least noise parameter that is not below ``value`` and can be drawn: whole, or finer where it is small."""
+    if value > _FINE:
+        return Fraction(math.ceil(value))
+    return Fraction(max(math.ceil(value * _FINE), 1), _FINE)

@@ -1,0 +1,47 @@
+"""What one release may cost: exact amounts, one kind each, in the money of the account."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from siloquent.errors import RequestError
+from siloquent.privacy import rho_of_epsilon
+from siloquent.privacy.prices import Budget, drawable
+
+DELTA = Fraction(1, 10**6)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"epsilon": "1", "rho": "1"}, {"rho": "1", "delta": "1e-6"}, {"epsilon": "0"}, {"epsilon": "1", "delta": "1"}],
+)
+def test_a_budget_is_one_amount_above_zero(given: dict[str, Any]) -> None:
+    with pytest.raises(RequestError):
+        Budget(**given)
+
+
+def test_equal_amounts_are_written_alike() -> None:
+    assert Budget(epsilon="0.50").plain() == Budget(epsilon=Fraction(1, 2)).plain() == {"epsilon": "1/2"}
+
+
+def test_a_pure_account_pays_in_epsilon_alone() -> None:
+    assert Budget(epsilon="0.1").in_account("pure", delta=DELTA) == Fraction(1, 10)
+    for other in (Budget(rho="0.1"), Budget(epsilon="1", delta="1e-6")):
+        with pytest.raises(RequestError, match="pure"):
+            other.in_account("pure", delta=DELTA)
+
+
+def test_a_zcdp_account_pays_the_rho_that_implies_epsilon() -> None:
+    assert Budget(rho="0.25").in_account("zcdp", delta=DELTA) == Fraction(1, 4)
+    assert Budget(epsilon="1").in_account("zcdp", delta=DELTA) == Fraction(rho_of_epsilon(1.0, 1e-6))
+    at_own = Budget(epsilon="1", delta="1e-9").in_account("zcdp", delta=DELTA)
+    assert at_own == Fraction(rho_of_epsilon(1.0, 1e-9))
+
+
+@pytest.mark.parametrize("value", [Fraction(1, 10**9), Fraction(7, 3), Fraction(10**7, 3)])
+def test_a_noise_parameter_is_never_rounded_down(value: Fraction) -> None:
+    assert value <= drawable(value) <= value + 1
+    assert drawable(value).denominator <= 2**10
