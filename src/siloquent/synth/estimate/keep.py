@@ -5,51 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from siloquent.synth.spec.compiled import CompiledConstraints, DependencyTable, Mask, TableNeed, Violations
+import numpy as np
+
+from siloquent.errors import SiloquentError
+from siloquent.synth.estimate.keep_block import keep_block
+from siloquent.synth.estimate.keep_counts import count_broken, violations
+from siloquent.synth.estimate.keep_coupling import couple, coupling_mask
+from siloquent.synth.estimate.keep_keys import make_unique
+from siloquent.synth.estimate.keep_masks import redraw
+from siloquent.synth.estimate.keep_reverse import draw_reverse
+from siloquent.synth.estimate.keep_tables import dependency_table, look_up, masks_of, reference_table
+from siloquent.synth.spec.compiled import CompiledConstraint, CompiledConstraints, DependencyTable, Pass
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
+
+    Groups = Mapping[str, NDArray[np.integer]]
+
+__all__ = [
+    "Tables",
+    "broken_hard",
+    "coupling_mask",
+    "dependency_table",
+    "keep",
+    "masks_of",
+    "reference_table",
+    "violations",
+]
 
 Tables = Mapping[int, DependencyTable]
 """FD tables by the number of their constraint."""
-
-
-def dependency_table(
-    need: TableNeed,
-    histogram: NDArray[np.integer] | None,
-    *,
-    deviation: float,
-    random: np.random.Generator,
-) -> DependencyTable:
-    """y(x) from the noisy joint histogram (shape ``need.shape``, or flat row-major), or at random where there is none.
-
-    Args:
-        deviation: The sd of the noise on one cell; entries below three of them are weak.
-    """
-    raise NotImplementedError
-
-
-def masks_of(compiled: CompiledConstraints, tables: Tables) -> tuple[Mask, ...]:
-    """All masks of the model: rules about single rows, then those that follow from FD tables (twins, small FDs)."""
-    raise NotImplementedError
-
-
-def coupling_mask(
-    a: NDArray[np.float64],
-    b: NDArray[np.float64],
-    *,
-    rising: bool,
-    known_a: NDArray[np.bool_] | None = None,
-    known_b: NDArray[np.bool_] | None = None,
-) -> NDArray[np.bool_]:
-    """The cells of (a, b) on the path of the comonotone (antitone, if not rising) coupling, shape (a, b).
-
-    Args:
-        a, b: The marginals over ordered groups (any positive scale); the mask serves couplings without context.
-        known_a, known_b: Which groups are ordered values; NULL and ``other`` are combined with everything.
-    """
-    raise NotImplementedError
 
 
 def keep(
@@ -58,7 +43,7 @@ def keep(
     tables: Tables,
     random: np.random.Generator,
     *,
-    groups: Mapping[str, NDArray[np.integer]] | None = None,
+    groups: Groups | None = None,
 ) -> NDArray[np.int32]:
     """``rows`` (rows, attributes) with every hard constraint kept; columns that the model left out may hold anything.
 
@@ -70,10 +55,61 @@ def keep(
         A new matrix, int32. The number of rows is the same.
     Raises:
         SiloquentError: A hard constraint is broken at the end. That is our bug; nothing may be released.
+        ConstraintProblem: A key has fewer combinations than there are rows.
     """
-    raise NotImplementedError
+    kept = walked(rows, compiled, tables, random, groups=groups)
+    broken = broken_hard(kept, compiled)
+    if broken:
+        raise SiloquentError(
+            f"{len(broken)} hard constraints are broken after all passes: {'; '.join(one.text for one in broken)}. "
+            "Nothing was written."
+        )
+    return kept
 
 
-def violations(rows: NDArray[np.integer], compiled: CompiledConstraints) -> dict[int, Violations]:
-    """How often ``rows`` break each constraint that has a form, exactly, by constraint number."""
-    raise NotImplementedError
+def walked(
+    rows: NDArray[np.integer],
+    compiled: CompiledConstraints,
+    tables: Tables,
+    random: np.random.Generator,
+    *,
+    groups: Groups | None = None,
+) -> NDArray[np.int32]:
+    """All passes over a copy of ``rows``, without the check at the end."""
+    kept = rows.astype(np.int32)
+    for mask in compiled.masks:
+        if len(mask.attributes) == 1 and mask.attributes[0] in compiled.modelled:
+            redraw(kept, mask.attributes, compiled, random, groups)
+    for step in compiled.passes:
+        _take(kept, step, compiled, tables, random, groups)
+    return kept
+
+
+def broken_hard(rows: NDArray[np.integer], compiled: CompiledConstraints) -> tuple[CompiledConstraint, ...]:
+    """The hard constraints that ``rows`` break."""
+    codes = compiled.codes(rows)
+    return tuple(one for one in compiled.hard if one.form is not None and count_broken(one.form, codes, len(rows)))
+
+
+def _take(
+    rows: NDArray[np.int32],
+    step: Pass,
+    compiled: CompiledConstraints,
+    tables: Tables,
+    random: np.random.Generator,
+    groups: Groups | None,
+) -> None:
+    if step.kind == "mask" and len(step.writes) > 1:
+        redraw(rows, step.writes, compiled, random, groups)
+    elif step.kind in ("dependency", "monotone"):
+        number = next(number for number in step.constraints if number in tables)
+        look_up(rows, tables[number], compiled)
+    elif step.kind == "reverse":
+        ours = [tables[number] for number in step.constraints]
+        draw_reverse(rows, ours, compiled, random, may_change=len(step.writes) > 1)
+    elif step.kind == "coupling":
+        couple(rows, compiled.couplings[step.constraints[0]], compiled, random)
+    elif step.kind == "key":
+        make_unique(rows, compiled.by_number(step.constraints)[0], compiled, random)
+    elif step.kind == "block":
+        keep_block(rows, step, compiled, random, groups)

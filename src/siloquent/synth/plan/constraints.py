@@ -1,32 +1,51 @@
-"""From declared constraints to how each is kept: no row is looked at (design of the passes: docs/explanation)."""
+"""From declared constraints to how each is kept: no row is looked at (proof: docs/explanation/synth-constraints.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from siloquent.synth.spec.compiled import CompiledConstraints
+import numpy as np
+
+from siloquent.errors import ConstraintProblem
+from siloquent.schema import Domain, ForeignKey
+from siloquent.schema.constraints import words
+from siloquent.synth.plan.constraints_classes import (
+    Circumstances,
+    coupling_of,
+    kind_of,
+    need_of,
+    turned_where_two_write,
+)
+from siloquent.synth.plan.constraints_normal import NeverFires, normal_form
+from siloquent.synth.plan.constraints_passes import (
+    Draft,
+    draft_of_coupling,
+    draft_of_mask,
+    drafts_of,
+    in_order,
+    monotone,
+    paired,
+)
+from siloquent.synth.plan.constraints_words import kept_in_words
+from siloquent.synth.spec.compiled import (
+    CompiledConstraint,
+    CompiledConstraints,
+    Coupling,
+    Mask,
+    RowTest,
+    Side,
+    TableNeed,
+)
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from siloquent.schema import Constraint, TableSchema
 
-
-@dataclass(frozen=True, slots=True)
-class Circumstances:
-    """What decides, besides the declaration, how an FD is kept: public or planned numbers only.
-
-    Attributes:
-        rows: Rows to be put out, if that is known (keys need as many combinations).
-        one_way_deviation: The noise on a cell of the 1-way counts, in rows.
-        table_deviation: The noise on a cell of an FD's histogram at the largest share of the budget, in rows.
-        references: Public files by constraint: ``lhs_rhs`` names (``zip_city``), as in ``SynthSpec.references``.
-    """
-
-    rows: int | None = None
-    one_way_deviation: float = 54.0
-    table_deviation: float = 20.0
-    references: tuple[str, ...] = ()
+__all__ = ["Circumstances", "compile_constraints"]
 
 
 def compile_constraints(
@@ -35,7 +54,7 @@ def compile_constraints(
     columns: Sequence[str] | None = None,
     constraints: Sequence[Constraint] | None = None,
     circumstances: Circumstances | None = None,
-    rates: Mapping[str, float] | None = None,
+    probe: bool = True,
 ) -> CompiledConstraints:
     """How every constraint is kept when these columns are synthesised.
 
@@ -43,8 +62,179 @@ def compile_constraints(
         columns: The chosen attributes (default: all; ``text`` is left out, ``id`` gets fresh numbers).
         constraints: Default: those that the schema declares; pass more to adopt FDs that were found elsewhere.
         circumstances: What else decides about FDs and keys.
+        probe: Try the whole set on 2,000 rows of a uniform model.
     Raises:
-        RequestError: A constraint (code ``constraint``) cannot be kept or contradicts another; the message names both
-            and says how each of the others would be kept.
+        ConstraintProblem: A constraint cannot be kept or contradicts another; the message names both and says how each
+            of the others would be kept.
+        UnknownName: A column was never declared.
     """
-    raise NotImplementedError
+    circumstances = circumstances or Circumstances()
+    names = columns if columns is not None else schema.domain.names
+    chosen = schema.domain.project(names)
+    declared = schema.constraints if constraints is None else constraints
+    entries = [_entry(number, one, chosen, schema.domain) for number, one in enumerate(declared, 1)]
+    draft = _assembled(entries, chosen, circumstances, schema.size_hint)
+    _check_keys(draft, circumstances.rows)
+    if probe:
+        from siloquent.synth.plan.constraints_probe import check_consistency
+
+        check_consistency(draft)
+    return draft
+
+
+def _entry(number: int, constraint: Constraint, chosen: Domain, domain: Domain) -> CompiledConstraint:
+    """The constraint in its normal form and class; how it is kept is said when all are known."""
+    names = tuple(dict.fromkeys(domain[name].name for name in constraint.attributes))
+    text, hard = words(constraint), getattr(constraint, "hard", False)
+    weight = getattr(constraint, "weight", None)
+    entry = CompiledConstraint(number, text, hard, "never", names, "", weight=None if weight is None else float(weight))
+    if isinstance(constraint, ForeignKey):
+        kept = "not kept yet: its columns are drawn from their declared values"
+        return replace(entry, kind="foreign", hard=False, kept=kept)
+    missing = [name for name in names if name not in chosen.names or domain[name].kind == "text"]
+    if missing:
+        return replace(entry, kept=f"says nothing about this output: {', '.join(missing)} is not in it")
+    try:
+        form = normal_form(constraint, domain)
+    except NeverFires as why:
+        return replace(entry, kept=f"never broken: {why}")
+    except ConstraintProblem as problem:
+        raise ConstraintProblem(f"Constraint {number} ({text}): {problem.detail}", fix=problem.fix) from None
+    return replace(entry, kind=kind_of(form), form=form)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What the hard constraints need, before they are put in order."""
+
+    masks: tuple[Mask, ...]
+    needs: list[TableNeed]
+    couplings: dict[int, Coupling]
+    drafts: list[Draft]
+
+
+def _assembled(
+    entries: list[CompiledConstraint], chosen: Domain, circumstances: Circumstances, hint: int | None
+) -> CompiledConstraints:
+    domain = Domain(tuple(a for a in chosen if a.is_countable))
+    parts = _parts(entries, domain, circumstances, hint)
+    passes = in_order(parts.drafts)
+    in_blocks = {number for one in passes if one.kind == "block" for number in one.constraints}
+    needs = tuple(need for need in parts.needs if need.constraint not in in_blocks)
+    written = {need.rhs for need in needs if need.way == "forward" and not need.when}
+    written |= {need.lhs[0] for need in needs if need.way == "reverse"}
+    compiled = CompiledConstraints(
+        attributes=domain.names,
+        sizes=tuple(a.size for a in domain),
+        declared=domain.attributes,
+        modelled=tuple(name for name in domain.names if name not in written),
+        fresh=tuple(a.name for a in chosen if a.kind == "id"),
+        constraints=tuple(entries),
+        masks=parts.masks,
+        cuts=_cuts(parts.masks, domain),
+        needs=needs,
+        couplings={n: c for n, c in parts.couplings.items() if n not in in_blocks},
+        passes=passes,
+        notes=_notes(entries, needs),
+    )
+    said = tuple(replace(one, kept=one.kept or kept_in_words(one, compiled)) for one in entries)
+    return replace(compiled, constraints=said)
+
+
+def _parts(entries: list[CompiledConstraint], domain: Domain, circumstances: Circumstances, hint: int | None) -> _Parts:
+    hard = [one for one in entries if one.hard and one.form is not None]
+    masks = _masks(hard, domain)
+    needs = [
+        need_of(one.number, one.form, domain, circumstances, hint)
+        for one in hard
+        if one.form is not None and one.kind == "dependency"
+    ]
+    couplings = {
+        one.number: coupling_of(one.number, one.form) for one in hard if one.form is not None and one.kind == "order"
+    }
+    needs, covered = paired(needs)
+    needs, isotone = monotone(needs, couplings.values())
+    covered |= isotone
+    needs = [replace(need, rules=_rules_of(need, masks)) for need in turned_where_two_write(needs)]
+    drafts = [draft_of_mask(mask) for mask in masks]
+    drafts += drafts_of(needs, covered)
+    drafts += [draft_of_coupling(one) for number, one in couplings.items() if number not in covered]
+    for one in hard:
+        if one.kind == "key":
+            drafts.append(Draft("key", (one.number,), frozenset(one.attributes), frozenset(one.attributes)))
+        if one.kind == "general":
+            drafts.append(Draft("block", (one.number,), frozenset(one.attributes), frozenset(one.attributes)))
+    return _Parts(masks, needs, couplings, drafts)
+
+
+def _masks(hard: Sequence[CompiledConstraint], domain: Domain) -> tuple[Mask, ...]:
+    """One mask for each set of attributes that rules about one row speak of."""
+    rules: dict[tuple[str, ...], list[tuple[int, tuple[RowTest, ...]]]] = {}
+    for one in hard:
+        if one.kind == "unary" and one.form is not None:
+            rules.setdefault(tuple(sorted(one.attributes)), []).append((one.number, one.form.first))
+    return tuple(
+        Mask(
+            attributes=names,
+            sizes=tuple(domain[name].size for name in names),
+            rules=tuple(tests for _, tests in those),
+            constraints=tuple(number for number, _ in those),
+        )
+        for names, those in rules.items()
+    )
+
+
+def _rules_of(need: TableNeed, masks: Iterable[Mask]) -> tuple[tuple[RowTest, ...], ...]:
+    ours = {*need.lhs, need.rhs}
+    return tuple(
+        rule for mask in masks if len(mask.attributes) == 1 and mask.attributes[0] in ours for rule in mask.rules
+    )
+
+
+def _cuts(masks: Iterable[Mask], domain: Domain) -> dict[str, tuple[int, ...]]:
+    """Cells at which a bin must begin: each constant of a rule, and the cell after it."""
+    found: dict[str, set[int]] = {}
+    for mask in masks:
+        for test in (test for rule in mask.rules for test in rule):
+            if isinstance(test.right, Side):
+                place = test.right.position
+                cells = {math.ceil(place), math.floor(place) + 1}
+                inside = {cell for cell in cells if 0 < cell < domain[test.left.attribute].steps}
+                found.setdefault(test.left.attribute, set()).update(inside)
+    return {name: tuple(sorted(cells)) for name, cells in found.items()}
+
+
+def _check_keys(compiled: CompiledConstraints, rows: int | None) -> None:
+    """A key needs at least as many allowed combinations as there are rows."""
+    for one in compiled.hard:
+        if one.kind != "key":
+            continue
+        room = math.prod(_allowed_cells(compiled, name) for name in one.attributes)
+        if rows is not None and rows > room:
+            raise ConstraintProblem(
+                f"Constraint {one.number} ({one.text}) has {room:,} combinations, and {rows:,} rows were asked for.",
+                fix=f"rows = {room}, or leave the key out",
+            )
+
+
+def _allowed_cells(compiled: CompiledConstraints, name: str) -> int:
+    size = compiled.sizes[compiled.column(name)]
+    alone = [mask for mask in compiled.masks if mask.attributes == (name,)]
+    if not alone or size > 10**6:
+        return size
+    cells = {name: np.arange(size)}
+    allowed: NDArray[np.bool_] = np.logical_and.reduce([mask.allows(cells) for mask in alone])
+    return int(allowed.sum())
+
+
+def _notes(entries: Iterable[CompiledConstraint], needs: Iterable[TableNeed]) -> tuple[str, ...]:
+    notes = [f"Constraint {one.number} ({one.text}): {one.kept}." for one in entries if one.form is None]
+    for need in needs:
+        if need.way == "reverse" and not need.measured and not need.reference:
+            notes.append(
+                f"{need.lhs[0]} -> {need.rhs} holds, but which {need.lhs[0]} belongs to which {need.rhs} is not "
+                "reproduced: there are too few rows for each to stand out of the noise."
+            )
+        elif not need.measured and not need.reference:
+            notes.append(f"{', '.join(need.lhs)} -> {need.rhs} holds, but {need.rhs} is filled at random.")
+    return tuple(notes)

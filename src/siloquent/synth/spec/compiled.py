@@ -227,7 +227,9 @@ class TableNeed:
 
     ``measured``: a noisy joint histogram of (lhs.., rhs), in cells, row-major, shape (*lhs_sizes, rhs_size), over the
     rows that pass ``when``, has to be released for it (D2 = 1 a row). Otherwise it comes from ``reference`` (a public
-    file) or is filled at random.
+    file) or is filled at random. ``rules``: tests of one of its attributes that no entry may pass. ``rising``: whether
+    y rises (falls) with the attribute ``along``, empty if it need not be monotone. ``bijective``: no two x share a y.
+    ``lhs_steps``, ``rhs_steps``: how many of the cells are declared values; ``other`` and NULL follow.
     """
 
     constraint: int
@@ -235,11 +237,16 @@ class TableNeed:
     rhs: str
     lhs_sizes: tuple[int, ...]
     rhs_size: int
+    lhs_steps: tuple[int, ...]
+    rhs_steps: int
     way: Way
     measured: bool
     when: tuple[RowTest, ...] = ()
     reference: str = ""
     bijective: bool = False
+    rules: tuple[tuple[RowTest, ...], ...] = ()
+    along: str = ""
+    rising: bool = True
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -325,6 +332,10 @@ class CompiledConstraints:
     def column(self, name: str) -> int:
         """The column of the row matrix that holds ``name``."""
         return self.attributes.index(name)
+
+    def columns(self, names: Iterable[str]) -> NDArray[np.int64]:
+        """The columns of the row matrix that hold ``names``, in their order."""
+        return np.array([self.column(name) for name in names], dtype=np.int64)
 
     @property
     def hard(self) -> tuple[CompiledConstraint, ...]:

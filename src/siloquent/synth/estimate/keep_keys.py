@@ -1,0 +1,114 @@
+"""Keys: duplicates move to combinations that no other row has."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from siloquent.errors import ConstraintProblem
+from siloquent.synth.estimate.keep_masks import clean, inside
+from siloquent.synth.spec.compiled import CompiledConstraint, CompiledConstraints
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ROUNDS = 30
+MOST_LISTED = 10**7
+"""Combinations up to which the free ones are listed; of more, random ones are nearly always free."""
+
+
+def make_unique(
+    rows: NDArray[np.int32], key: CompiledConstraint, compiled: CompiledConstraints, random: np.random.Generator
+) -> None:
+    """Move rows whose key another row has, in place; rows with an unknown part of the key may repeat.
+
+    First the finest attribute of the key is drawn again from the other rows' values, so that its distribution stays;
+    what is left takes free combinations at random.
+
+    Raises:
+        ConstraintProblem: There are fewer allowed combinations than rows.
+    """
+    columns = compiled.columns(key.attributes)
+    sizes = tuple(compiled.sizes[column] for column in columns.tolist())
+    masks = inside(key.attributes, compiled.masks)
+    finest = int(columns[int(np.argmax(sizes))])
+    repeated = _repeated(rows, key, compiled, random)
+    for _ in range(ROUNDS):
+        if not len(repeated):
+            return
+        tried = rows.copy()
+        tried[repeated, finest] = random.choice(rows[:, finest], len(repeated))
+        good = clean(tried[repeated], masks, compiled)
+        rows[repeated[good], finest] = tried[repeated[good], finest]
+        repeated = _repeated(rows, key, compiled, random)
+    _to_free(rows, repeated, key, columns, sizes, compiled, random)
+
+
+def _repeated(
+    rows: NDArray[np.int32], key: CompiledConstraint, compiled: CompiledConstraints, random: np.random.Generator
+) -> NDArray[np.int64]:
+    """All rows but one, at random, of each combination that occurs more than once."""
+    known = _known(rows, key, compiled)
+    places = random.permutation(np.flatnonzero(known))
+    columns = compiled.columns(key.attributes)
+    _, first = np.unique(rows[np.ix_(places, columns)], axis=0, return_index=True)
+    return np.sort(np.delete(places, first))
+
+
+def _known(rows: NDArray[np.int32], key: CompiledConstraint, compiled: CompiledConstraints) -> NDArray[np.bool_]:
+    assert key.form is not None
+    codes = compiled.codes(rows)
+    found = np.ones(len(rows), dtype=bool)
+    for test in key.form.pairs:
+        found &= test.left.known(codes[test.left.attribute], "=")
+    return found
+
+
+def _to_free(
+    rows: NDArray[np.int32],
+    repeated: NDArray[np.int64],
+    key: CompiledConstraint,
+    columns: NDArray[np.int64],
+    sizes: tuple[int, ...],
+    compiled: CompiledConstraints,
+    random: np.random.Generator,
+) -> None:
+    masks = inside(key.attributes, compiled.masks)
+    if math.prod(sizes) > MOST_LISTED:
+        for _ in range(ROUNDS * ROUNDS):
+            if not len(repeated):
+                return
+            drawn = rows[repeated].copy()
+            for column, size in zip(columns, sizes, strict=True):
+                drawn[:, column] = random.integers(0, size, len(drawn))
+            good = clean(drawn, masks, compiled)
+            rows[repeated[good]] = drawn[good]
+            repeated = _repeated(rows, key, compiled, random)
+    else:
+        free = _free(rows, key, columns, sizes, compiled)
+        if len(free) >= len(repeated):
+            chosen = np.unravel_index(random.choice(free, len(repeated), replace=False), sizes)
+            rows[np.ix_(repeated, columns)] = np.stack(chosen, axis=1)
+            return
+    raise ConstraintProblem(
+        f"{key.text} has fewer allowed combinations than the {len(rows):,} rows asked for.",
+        fix="ask for fewer rows, or leave the key out",
+    )
+
+
+def _free(
+    rows: NDArray[np.int32],
+    key: CompiledConstraint,
+    columns: NDArray[np.int64],
+    sizes: tuple[int, ...],
+    compiled: CompiledConstraints,
+) -> NDArray[np.int64]:
+    """Allowed, known combinations that no row has, as flat cells."""
+    grid = np.stack([axis.ravel() for axis in np.indices(sizes)], axis=1).astype(np.int32)
+    full = np.zeros((len(grid), len(compiled.attributes)), dtype=np.int32)
+    full[:, columns] = grid
+    usable = clean(full, inside(key.attributes, compiled.masks), compiled) & _known(full, key, compiled)
+    usable[np.ravel_multi_index(tuple(rows[:, columns].T), sizes)] = False
+    return np.flatnonzero(usable)

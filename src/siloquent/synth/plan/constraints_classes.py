@@ -1,0 +1,111 @@
+"""Which class a constraint belongs to, and how a functional dependency is kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from siloquent.errors import ConstraintProblem
+from siloquent.schema import Domain
+from siloquent.synth.spec.compiled import Coupling, Kind, NormalForm, TableNeed, Way
+
+STRICT = ("<", ">")
+TWIN_DEVIATIONS = 10
+THIN_DEVIATIONS = 3
+COARSER = 2
+"""How many times as many left values as right ones an FD may have before it is turned round."""
+MOST_HISTOGRAM = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What decides, besides the declaration, how an FD is kept: public or planned numbers only.
+
+    Attributes:
+        rows: Rows to be put out, if that is known (keys need as many combinations).
+        one_way_deviation: The noise on a cell of the 1-way counts, in rows.
+        table_deviation: The noise on a cell of an FD's histogram at the largest share of the budget, in rows.
+        references: Public files that give y(x), by name: ``zip_city`` for Zip -> City.
+    """
+
+    rows: int | None = None
+    one_way_deviation: float = 54.0
+    table_deviation: float = 20.0
+    references: tuple[str, ...] = ()
+
+
+def kind_of(form: NormalForm) -> Kind:
+    """The class of a normal form.
+
+    A rule about one row, an FD, a key, an order (context; a, b), else general.
+    """
+    if not form.is_binary:
+        return "unary"
+    if not all(test.is_same for test in form.pairs):
+        return "general"
+    ops = [test.op for test in form.pairs]
+    if ops and set(ops) == {"="} and not form.first and not form.second:
+        return "key"
+    alike = set(form.first) == set(form.second)
+    if alike and ops.count("!=") == 1 and ops.count("=") == len(ops) - 1:
+        written = next(test.left.attribute for test in form.pairs if test.op == "!=")
+        # A condition that reads what the table writes would change with it.
+        return "general" if any(written in test.attributes for test in form.first) else "dependency"
+    if alike and sum(op in STRICT for op in ops) == 2 and ops.count("=") == len(ops) - 2:
+        written = coupling_of(0, form).b
+        # A constant that b is compared with lets the same b's pass after they are dealt out anew; an attribute may not.
+        return "general" if any(len(t.attributes) > 1 and written in t.attributes for t in form.first) else "order"
+    return "general"
+
+
+def coupling_of(number: int, form: NormalForm) -> Coupling:
+    """The order constraint as a coupling: the attribute that is named second follows the first."""
+    context = tuple(test.left.attribute for test in form.pairs if test.op == "=")
+    a, b = (test for test in form.pairs if test.op in STRICT)
+    return Coupling(number, context, a.left.attribute, b.left.attribute, a.op != b.op, form.first)
+
+
+def need_of(number: int, form: NormalForm, domain: Domain, circumstances: Circumstances, hint: int | None) -> TableNeed:
+    """How the FD is kept, from sizes and public numbers alone.
+
+    Forward (Y leaves the model, Y = y(X)) unless X is much finer than Y; then twin (both stay, joined by a mask) where
+    X's own counts stand out of the noise, else reverse (X leaves; x is drawn among those with its y).
+    """
+    lhs = tuple(test.left.attribute for test in form.pairs if test.op == "=")
+    rhs = next(test.left.attribute for test in form.pairs if test.op == "!=")
+    sizes = tuple(domain[name].size for name in lhs)
+    size, count = domain[rhs].size, math.prod(sizes)
+    if count > MOST_HISTOGRAM:
+        raise ConstraintProblem(
+            f"{', '.join(lhs)} -> {rhs} needs a table of {count:,} entries; the most is {MOST_HISTOGRAM:,}.",
+            fix="declare a coarser grid, or let it be soft: hard = false",
+        )
+    per_value = (hint or 0) / max(count, 1)
+    way: Way = "forward"
+    if not form.first and len(lhs) == 1 and count > COARSER * size:
+        way = "twin" if per_value >= TWIN_DEVIATIONS * circumstances.one_way_deviation else "reverse"
+    reference = "_".join((*lhs, rhs)).lower()
+    reference = next((name for name in circumstances.references if name.lower() == reference), "")
+    fits = count * size <= MOST_HISTOGRAM and per_value >= THIN_DEVIATIONS * circumstances.table_deviation
+    # Without a public size nothing says that the histogram would be too thin, so it is measured where it fits.
+    measured = not reference and count * size <= MOST_HISTOGRAM and (fits or hint is None)
+    steps = tuple(domain[name].steps for name in lhs)
+    return TableNeed(number, lhs, rhs, sizes, size, steps, domain[rhs].steps, way, measured, form.first, reference)
+
+
+def turned_where_two_write(needs: Sequence[TableNeed]) -> list[TableNeed]:
+    """At most one FD writes an attribute: of several, the one with the fewest left values; the others are reversed."""
+    found: list[TableNeed] = []
+    for need in needs:
+        rivals = [n for n in needs if n.rhs == need.rhs and n.way != "reverse" and not n.when]
+        first = min(rivals, key=lambda n: math.prod(n.lhs_sizes), default=need)
+        can_turn = len(need.lhs) == 1 and not (need.when or need.bijective or need.along)
+        found.append(replace(need, way="reverse") if can_turn and need in rivals and need is not first else need)
+    return found
+
+
+def is_isotone(need: TableNeed, coupling: Coupling) -> bool:
+    """Whether the FD is (context, a) -> b of the order constraint (context; a, b), so that its table is monotone."""
+    same = set(need.lhs) == {*coupling.context, coupling.a} and need.rhs == coupling.b
+    return same and not need.when and not coupling.when

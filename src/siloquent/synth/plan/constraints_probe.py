@@ -1,0 +1,99 @@
+"""The whole set of constraints tried on rows of a uniform model, before any budget is spent."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from siloquent.errors import ConstraintProblem
+from siloquent.synth.estimate.keep import broken_hard, dependency_table, walked
+from siloquent.synth.estimate.keep_masks import clean
+from siloquent.synth.spec.compiled import CompiledConstraint, CompiledConstraints, Mask
+
+ROWS = 2_000
+MOST_CELLS = 10**6
+"""Combinations of attributes that rules about one row share, up to which all are looked at."""
+
+
+def check_consistency(compiled: CompiledConstraints, *, rows: int = ROWS) -> None:
+    """Refuse sets of hard constraints that no table keeps, or that we cannot keep.
+
+    Raises:
+        ConstraintProblem: The rules about single rows leave no row, or rows of the uniform model that went through all
+            passes break a constraint; both name the constraints, and how each of the others would be kept.
+    """
+    if not compiled.hard:
+        return
+    for masks in _connected(compiled.masks):
+        _check_masks(masks, compiled)
+    random = np.random.default_rng(0)
+    # An identifying column with more cells than int32 counts has no constraint over cells of its own.
+    drawn = np.stack([random.integers(0, min(size, 2**31 - 1), rows) for size in compiled.sizes], axis=1)
+    tables = {need.constraint: dependency_table(need, None, deviation=1.0, random=random) for need in compiled.needs}
+    try:
+        kept = walked(drawn, compiled, tables, random)
+    except ConstraintProblem as problem:
+        raise _refused(problem.detail, (), compiled) from None
+    broken = broken_hard(kept, compiled)
+    if broken:
+        raise _refused("These constraints cannot be kept together: rows of every kind break them.", broken, compiled)
+
+
+def _refused(why: str, broken: tuple[CompiledConstraint, ...], compiled: CompiledConstraints) -> ConstraintProblem:
+    numbers = {one.number for one in broken}
+    for step in compiled.passes:
+        if numbers & set(step.constraints):
+            numbers |= set(step.constraints)
+    named = "; ".join(f"{one.number} ({one.text})" for one in compiled.hard if one.number in numbers)
+    others = "; ".join(f"{one.number} is kept {one.kept}" for one in compiled.hard if one.number not in numbers)
+    names = f" In conflict: constraint {named}." if named else ""
+    rest = f" The others would be kept: {others}." if others else ""
+    return ConstraintProblem(f"{why}{names}{rest}", fix="drop one of them, or let it be soft: hard = false")
+
+
+def _connected(masks: tuple[Mask, ...]) -> list[list[Mask]]:
+    """Masks in sets that share attributes."""
+    parts: list[list[Mask]] = []
+    for mask in masks:
+        mine = [part for part in parts if any(set(mask.attributes) & set(other.attributes) for other in part)]
+        parts = [part for part in parts if part not in mine]
+        parts.append([mask, *(other for part in mine for other in part)])
+    return parts
+
+
+def _check_masks(masks: list[Mask], compiled: CompiledConstraints) -> None:
+    """Some combination of values is allowed; else the smallest set of rules that leaves none is named."""
+    if _leaves_some(masks, compiled):
+        return
+    rules = [
+        Mask(m.attributes, m.sizes, (rule,), constraints=(n,))
+        for m in masks
+        for rule, n in zip(m.rules, m.constraints, strict=True)
+    ]
+    for size in range(1, min(len(rules), 3) + 1):
+        for some in combinations(rules, size):
+            if not _leaves_some(list(some), compiled):
+                rules = list(some)
+                break
+        else:
+            continue
+        break
+    numbers = {number for mask in rules for number in mask.constraints}
+    found = tuple(one for one in compiled.hard if one.number in numbers)
+    names = ", ".join(dict.fromkeys(name for mask in rules for name in mask.attributes))
+    raise _refused(f"No declared values of {names} pass the rules about single rows.", found, compiled)
+
+
+def _leaves_some(masks: list[Mask], compiled: CompiledConstraints) -> bool:
+    names = list(dict.fromkeys(name for mask in masks for name in mask.attributes))
+    sizes = [compiled.sizes[compiled.column(name)] for name in names]
+    random = np.random.default_rng(0)
+    if np.prod([float(size) for size in sizes]) <= MOST_CELLS:
+        grid = [axis.ravel() for axis in np.indices(sizes)]
+    else:
+        grid = [random.integers(0, size, MOST_CELLS) for size in sizes]
+    rows = np.zeros((len(grid[0]), len(compiled.attributes)), dtype=np.int64)
+    for name, cells in zip(names, grid, strict=True):
+        rows[:, compiled.column(name)] = cells
+    return bool(clean(rows, masks, compiled).any())
