@@ -23,7 +23,7 @@ from benchmarks.hostile_parquet import parquet_sample
 from benchmarks.hostile_rows import COUNTED, SECRETS, UNITS, Sample, csv_sample, declaration, declared, frame_sample
 from benchmarks.hostile_toml import PASSWORD, TABLE, WORKSPACE, fuzzed, worst
 from benchmarks.row import Options, Row
-from siloquent.cli.problems import problem_of
+from siloquent.documents.problems import problem_of
 from siloquent.door import Session
 from siloquent.errors import LedgerError, SiloquentError
 from siloquent.ledger import Ledger, MemoryLedger, Stored, open_ledger

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from siloquent.cli.plain import clean, label, number, share, step_for
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT, Screen, Side
+from siloquent.documents.plain import clean, label, number, share, step_for
 from siloquent.pictures.bars import bar
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _interval(value: Any, low: Any, high: Any, *, full: bool) -> list[str]:
 
 
 def _facts(answer: Answer) -> list[tuple[str, str]]:
-    from siloquent.cli.amounts import four_digits
+    from siloquent.documents.money import four_digits
 
     left = f"{answer.cost.symbol} {four_digits(answer.cost.left, 'down')} of {clean(answer.cost.account)} left"
     if answer.replayed:
@@ -129,7 +129,7 @@ def _promise(promise: str) -> str:
 
 def price_words(explanation: Explanation | CompositeExplanation) -> str:
     """The price of a question, its meaning in epsilon where the account counts in rho, and what it leaves."""
-    from siloquent.cli.amounts import four_digits
+    from siloquent.documents.money import four_digits
     from siloquent.privacy import digits
 
     meaning = f" (epsilon {digits(explanation.epsilon)} on its own)" if explanation.epsilon is not None else ""

@@ -20,8 +20,9 @@ from siloquent.cli.commands import (
     WorkspaceOption,
     merged,
 )
-from siloquent.cli.problems import problem_of, report, usage_problem
+from siloquent.cli.problems import report, usage_problem
 from siloquent.cli.screen import Screen
+from siloquent.documents.problems import problem_of
 from siloquent.version import VERSION
 
 # What typer raises for a command line that it cannot read; its releases differ in where they keep the class.

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from siloquent.cli.amounts import account_document, exact
 from siloquent.cli.commands import Options, command
+from siloquent.documents.money import account_document, exact
 from siloquent.errors import RequestError
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A declared table.")]

@@ -6,9 +6,9 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
-from siloquent.cli.plain import clean
 from siloquent.cli.screen import Screen
 from siloquent.cli.sketch_files import write_text
+from siloquent.documents.plain import clean
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from siloquent.cli.commands import Options
-from siloquent.cli.plain import clean
+from siloquent.documents.money import verdict_document
+from siloquent.documents.plain import clean
 from siloquent.errors import ChainBroken, RequestError
 
 if TYPE_CHECKING:
-    from siloquent.ledger import Checkpoint, Verdict
+    from siloquent.ledger import Checkpoint
 
 NEWEST = "this is the newest copy"
 
@@ -29,7 +30,7 @@ def verify(
     with options.session() as session:
         verdict = session.ledger.verify(kept)
     if options.as_json:
-        options.screen.document(_verdict_document(verdict, kept))
+        options.screen.document(verdict_document(verdict, kept))
         return 0 if verdict.ok else 1
     if verdict.ok:
         against = f", and nothing is lost since checkpoint {kept.seq}" if kept else ""
@@ -43,17 +44,6 @@ def verify(
     options.screen.line(f"The ledger is not as it was written. {clean(verdict.problem)}{where}")
     options.screen.note("Stop asking, keep all files as they are, and compare with your last checkpoint and backup.")
     return 1
-
-
-def _verdict_document(verdict: Verdict, kept: Checkpoint | None) -> dict[str, Any]:
-    return {
-        "schema": "siloquent/verdict/1",
-        "ok": verdict.ok,
-        "entries": verdict.entries,
-        "first_bad_seq": verdict.first_bad_seq,
-        "problem": verdict.problem,
-        "checkpoint": kept.seq if kept else None,
-    }
 
 
 def _kept(path: Path | None) -> Checkpoint | None:
@@ -142,6 +132,6 @@ def adopt(
             fix="find the newest copy",
         )
     if options.as_json:
-        options.screen.document(_verdict_document(verdict, kept))
+        options.screen.document(verdict_document(verdict, kept))
         return
     options.screen.line(f"The ledger with {verdict.entries:,} entries is adopted; its head file is written.")

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from siloquent.cli.problems import OwnerLog, keep_details, problem_of, report
+from siloquent.cli.problems import report
 from siloquent.cli.screen import Screen
+from siloquent.documents.problems import OwnerLog, keep_details, problem_of
 from siloquent.errors import NotAllowed, SiloquentError
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import Literal
 import typer
 
 from siloquent.cli.commands import Options, command
-from siloquent.cli.plain import clean
 from siloquent.cli.screen import LEFT
+from siloquent.documents.plain import clean
 from siloquent.version import VERSION
 
 State = Literal["good", "missing", "bad"]

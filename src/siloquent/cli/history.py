@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from siloquent.cli.commands import Options, command
-from siloquent.cli.plain import clean
 from siloquent.cli.screen import LEFT, RIGHT
+from siloquent.documents.plain import clean
 
 if TYPE_CHECKING:
     from siloquent.explore import Asked
@@ -41,6 +41,6 @@ def history(
 
 
 def _cost(asked: Asked) -> str:
-    from siloquent.cli.amounts import four_digits
+    from siloquent.documents.money import four_digits
 
     return f"{asked.symbol} {four_digits(Fraction(asked.paid), 'up')}" if asked.paid else "free"

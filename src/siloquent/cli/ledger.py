@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from siloquent.cli.amounts import account_document, short
 from siloquent.cli.checkpoints import adopt, checkpoint, verify
 from siloquent.cli.commands import Options, command
-from siloquent.cli.plain import clean, share
 from siloquent.cli.screen import LEFT, RIGHT
+from siloquent.documents.money import account_document, entry_document, short
+from siloquent.documents.plain import clean, share
 
 if TYPE_CHECKING:
     from siloquent.ledger import Account, Entry, Ledger
@@ -108,17 +108,3 @@ def _cost(entry: Entry, accounts: dict[str, Account]) -> str:
         return ""
     text = short(account, int(cost[0]), "up")
     return text if entry.kind == "reserve" else f"({text} refused)"
-
-
-def entry_document(entry: Entry) -> dict[str, Any]:
-    """An entry of the chain as a document of kind ``siloquent/entry/1``; ``body`` is what the hash covers."""
-    return {
-        "schema": "siloquent/entry/1",
-        "seq": entry.seq,
-        "at": entry.at,
-        "kind": entry.kind,
-        "account": str(entry.body.get("account", "")),
-        "prev": entry.prev,
-        "hash": entry.hash,
-        "body": entry.body,
-    }

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from siloquent.cli.commands import Options, command
-from siloquent.cli.plain import clean
-from siloquent.cli.problems import problem_of
 from siloquent.cli.screen import LEFT, RIGHT
+from siloquent.documents.plain import clean
+from siloquent.documents.problems import problem_of
 from siloquent.errors import NotAllowed, RequestError, SiloquentError
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from siloquent.cli.commands import Options, command
-from siloquent.cli.plain import clean, label, number
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT
+from siloquent.documents.plain import clean, label, number
+from siloquent.documents.releases import release_document, release_verdict_document
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
-    from siloquent.releases import Manifest
     from siloquent.schema.workspace import Workspace
 
 Release = Annotated[str, typer.Argument(metavar="RELEASE", help="A release's id, such as r-000017, or its folder.")]
@@ -74,26 +74,6 @@ def _folder(options: Options, release: str) -> Path:
     if "/" in release or os.sep in release:
         return Path(release)
     return release_folder(_workspace(options).releases, release)
-
-
-def release_document(manifest: Manifest) -> dict[str, Any]:
-    """A manifest as a document of kind ``siloquent/release/1``."""
-    return {
-        "schema": "siloquent/release/1",
-        "id": manifest.id,
-        "task": manifest.task,
-        "package": manifest.package,
-        "table": manifest.table,
-        "request": dict(manifest.request),
-        "accuracy": dict(manifest.accuracy),
-        "guarantee": dict(manifest.guarantee),
-        "receipt": {key: manifest.receipt.get(key) for key in ("ledger", "seq", "hash")},
-        "files": [
-            {"name": file.name, "sha256": file.sha256, "rows": file.rows, "columns": list(file.columns)}
-            for file in manifest.files
-        ],
-        "known": list(manifest.known),
-    }
 
 
 def show(options: Options, release: Release) -> None:
@@ -177,17 +157,7 @@ def verify(options: Options, release: Release) -> int:
     with options.session() as session:
         verdict = session.verify(folder)
     if options.as_json:
-        options.screen.document(
-            {
-                "schema": "siloquent/release-verdict/1",
-                "release": verdict.release,
-                "ok": verdict.ok,
-                "compared": verdict.compared,
-                "checked": verdict.checked,
-                "problems": list(verdict.problems),
-                "notes": list(verdict.notes),
-            }
-        )
+        options.screen.document(release_verdict_document(verdict))
         return 0 if verdict.ok else 1
     if verdict.ok:
         words = "is what it says" if verdict.compared else "fits as far as it could be checked"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from siloquent.cli.plain import clean
+from siloquent.documents.plain import clean
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:

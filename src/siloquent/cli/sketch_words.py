@@ -10,10 +10,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from siloquent.cli.plain import clean, label
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT, Screen
 from siloquent.cli.sketch_files import write_text
+from siloquent.documents.plain import clean, label
 
 if TYPE_CHECKING:
     from siloquent.privacy import Cost
@@ -25,7 +25,7 @@ DENSITIES = (0.001, 0.01, 0.1)
 
 def price_words(planned: SketchPlan) -> str:
     """The price, and its meaning in epsilon where the account counts in rho."""
-    from siloquent.cli.amounts import four_digits
+    from siloquent.documents.money import four_digits
     from siloquent.privacy import accountant, digits, epsilon_of_zcdp
 
     budget = planned.schema.budget
@@ -67,7 +67,7 @@ def plan_document(planned: SketchPlan, left: Cost) -> dict[str, Any]:
 
 def show_plan(screen: Screen, planned: SketchPlan, left: Cost) -> None:
     """The price first, then size, noise and typical errors."""
-    from siloquent.cli.amounts import four_digits
+    from siloquent.documents.money import four_digits
     from siloquent.privacy import accountant
 
     book = accountant(planned.schema.budget.accountant)

@@ -5,24 +5,22 @@ from __future__ import annotations
 import shlex
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from siloquent.cli.amounts import account_document, exact, four_digits, short
 from siloquent.cli.commands import Options, command
-from siloquent.cli.plain import clean, label, share
 from siloquent.cli.screen import LEFT, RIGHT
-from siloquent.errors import SiloquentError
+from siloquent.documents.money import account_document, exact, four_digits, short
+from siloquent.documents.plain import clean, share
+from siloquent.documents.tables import table_document, table_line
 from siloquent.pictures.picture import printable
 
 if TYPE_CHECKING:
-    from siloquent.door import Session
     from siloquent.ledger import Account
-    from siloquent.schema import Attribute, TableSchema
+    from siloquent.schema import TableSchema
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="A declared table.")]
-MOST_VALUES = 8
 
 
 def register(app: typer.Typer) -> None:
@@ -58,7 +56,7 @@ def init(
 def tables(options: Options) -> None:
     """List the declared tables and what is left of their budgets."""
     with options.session() as session:
-        listed = [_listed(session, name) for name in session.tables()]
+        listed = [table_line(session, name) for name in session.tables()]
     if options.as_json:
         options.screen.document({"schema": "siloquent/table-list/1", "tables": listed})
         return
@@ -80,21 +78,6 @@ def tables(options: Options) -> None:
             options.screen.warn(f"{clean(one['name'])}: {printable(one['problem'])}")
     if not listed:
         options.screen.note("No table is declared. Next: write schemas/NAME.toml, or siloquent draft FILE --public")
-
-
-def _listed(session: Session, name: str) -> dict[str, Any]:
-    """One line of the list; a table whose file or account is wrong is listed with what is wrong."""
-    row: dict[str, Any] = {"name": name, "source": "", "attributes": 0, "unit": ""}
-    row |= {"account": None, "symbol": None, "left": None, "problem": ""}
-    try:
-        schema = session.schema(name)
-        row |= {"source": schema.source, "attributes": len(schema.domain.names), "unit": schema.unit.words}
-        account = account_document(session.account(name))
-        row |= {"account": account["name"], "symbol": account["symbol"]}
-        row["left"] = exact(session.account(name), session.left(name).amount)
-    except SiloquentError as wrong:
-        row["problem"] = str(wrong)
-    return row
 
 
 def show(options: Options, table: Table) -> None:
@@ -134,67 +117,3 @@ def _budget(account: Account, left: int, *, ascii_only: bool) -> str:
     spent = share(Fraction(account.spent.amount), Fraction(account.limit.amount), ascii_only=ascii_only)
     whole = short(account, account.limit.amount, "down")
     return f"{spent} of {whole} spent by {clean(account.name)}; left {short(account, left, 'down')}"
-
-
-def table_document(schema: TableSchema, account: dict[str, Any]) -> dict[str, Any]:
-    """What is declared about a table, as a document of kind ``siloquent/table/1``."""
-    return {
-        "schema": "siloquent/table/1",
-        "name": schema.name,
-        "source": schema.source,
-        "version": schema.version,
-        "size_hint": schema.size_hint,
-        "unit": schema.unit.code,
-        "adjacency": schema.adjacency,
-        "attributes": [_attribute(attribute) for attribute in schema.domain],
-        "constraints": [_constraint(constraint) for constraint in schema.constraints],
-        "account": account,
-        "digest": f"sha256:{schema.digest}",
-    }
-
-
-def _attribute(attribute: Attribute) -> dict[str, Any]:
-    countable = attribute.kind not in ("id", "text")
-    return {
-        "name": attribute.name,
-        "type": attribute.kind,
-        "values": _values(attribute),
-        "cells": attribute.size if countable else None,
-        "outside": attribute.other if attribute.kind == "category" else attribute.outside if countable else "",
-        "null": _null(attribute) if countable else "",
-    }
-
-
-def _values(attribute: Attribute) -> str:
-    """The declared values in words."""
-    if attribute.kind == "category":
-        some = ", ".join(map(label, attribute.values[:MOST_VALUES]))
-        more = len(attribute.values) - MOST_VALUES
-        return f"{some}, and {more} more" if more > 0 else some
-    if attribute.kind == "boolean":
-        return "false, true"
-    if attribute.lo is None:
-        return "units and keys only" if attribute.kind == "id" else f"at most {attribute.max_bytes} bytes"
-    ends = [label(bound.date() if attribute.kind == "date" else bound) for bound in (attribute.lo, attribute.hi)]  # type: ignore[union-attr]
-    bins = f", {len(attribute.edges) - 1} bins" if attribute.edges else ""
-    return f"{ends[0]} to {ends[1]}{bins}"
-
-
-def _null(attribute: Attribute) -> str:
-    return f"is {label(attribute.null_value)}" if attribute.null == "value" else attribute.null
-
-
-def _constraint(constraint: Any) -> dict[str, Any]:
-    """One constraint in words; foreign keys always hold."""
-    from siloquent.schema import DenialConstraint, ForeignKey, FunctionalDependency
-
-    hard = bool(getattr(constraint, "hard", True))
-    if isinstance(constraint, FunctionalDependency):
-        when = f" where {' and '.join(map(str, constraint.when))}" if constraint.when else ""
-        return {"kind": "fd", "hard": hard, "text": f"{', '.join(constraint.lhs)} -> {constraint.rhs}{when}"}
-    if isinstance(constraint, DenialConstraint):
-        return {"kind": "denial", "hard": hard, "text": f"never {' and '.join(map(str, constraint.comparisons))}"}
-    if isinstance(constraint, ForeignKey):
-        there = f"{constraint.table}({', '.join(constraint.referenced)})"
-        return {"kind": "foreign_key", "hard": hard, "text": f"{', '.join(constraint.columns)} is in {there}"}
-    return {"kind": "key", "hard": hard, "text": f"{', '.join(constraint.columns)} is unique"}

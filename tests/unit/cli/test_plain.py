@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siloquent.cli.plain import MOST_CHARACTERS, clean, label, number, share, step_for
+from siloquent.documents.plain import MOST_CHARACTERS, clean, label, number, share, step_for
 from siloquent.pictures.picture import printable
 
 F = Fraction

@@ -11,17 +11,9 @@ import pytest
 from journeys.documents import faults
 from siloquent import errors
 from siloquent.cli.kinds import json_schema
-from siloquent.cli.problems import (
-    FIXES,
-    Interrupted,
-    OwnerLog,
-    keep_details,
-    pointed,
-    problem_of,
-    report,
-    usage_problem,
-)
+from siloquent.cli.problems import Interrupted, pointed, report, usage_problem
 from siloquent.cli.screen import Screen
+from siloquent.documents.problems import FIXES, OwnerLog, keep_details, problem_of
 
 RAISED = [
     (errors.SiloquentError("x"), 1, "internal"),

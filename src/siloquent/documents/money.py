@@ -1,4 +1,4 @@
-"""Amounts of privacy in words: exact in documents, four digits on screens, never rounded in the reader's favour."""
+"""What was asked, paid and left: exact in documents, four digits on screens, never rounded in the reader's favour."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from siloquent.ledger import Account
+    from siloquent.ledger import Account, Checkpoint, Entry, Verdict
 
 
 def exact(account: Account, units: int) -> str:
@@ -52,6 +52,32 @@ def account_document(account: Account) -> dict[str, Any]:
         "delta_limit": format(Decimal(account.limit.delta) / ATTO, "f"),
         "delta_spent": format(Decimal(account.spent.delta) / ATTO, "f"),
         "successor": account.successor,
+    }
+
+
+def entry_document(entry: Entry) -> dict[str, Any]:
+    """An entry of the chain as a document of kind ``siloquent/entry/1``; ``body`` is what the hash covers."""
+    return {
+        "schema": "siloquent/entry/1",
+        "seq": entry.seq,
+        "at": entry.at,
+        "kind": entry.kind,
+        "account": str(entry.body.get("account", "")),
+        "prev": entry.prev,
+        "hash": entry.hash,
+        "body": entry.body,
+    }
+
+
+def verdict_document(verdict: Verdict, kept: Checkpoint | None) -> dict[str, Any]:
+    """What verification found, as a document of kind ``siloquent/verdict/1``; ``kept`` is what it was compared with."""
+    return {
+        "schema": "siloquent/verdict/1",
+        "ok": verdict.ok,
+        "entries": verdict.entries,
+        "first_bad_seq": verdict.first_bad_seq,
+        "problem": verdict.problem,
+        "checkpoint": kept.seq if kept else None,
     }
 
 

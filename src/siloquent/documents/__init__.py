@@ -1,0 +1,1 @@
+"""What the doors say, as documents: the command line and the server speak with one voice."""

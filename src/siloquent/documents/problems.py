@@ -1,0 +1,128 @@
+"""What went wrong, as one document for every door; details go to the owner's log alone."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import traceback
+import uuid
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from siloquent.errors import SiloquentError
+
+TYPES = "https://siloquent.invalid/problems/"
+OWNER_LOG = "owner.log"
+INTERRUPTED = 130
+
+
+# What to do where an error does not say it itself: every refusal ends with something to type.
+FIXES = {
+    "schema_invalid": "correct the file that is named, then: siloquent check",
+    "workspace": "siloquent init DIR, or --workspace DIR",
+    "unknown_name": "siloquent tables",
+    "request_invalid": "siloquent tables",
+    "syntax": 'begin from this: siloquent explain "SELECT COUNT(*) FROM TABLE ERROR 100"',
+    "constraint": "hard = false in the constraint, then: siloquent synth plan TABLE",
+    "accuracy_unreachable": "ask with a larger ERROR",
+    "budget_exceeded": "siloquent ledger show, then ask with a larger ERROR",
+    "ledger": "siloquent doctor",
+    "ledger_rolled_back": "put the newest ledger.sqlite back, then: siloquent ledger verify",
+    "chain_broken": "stop asking, keep all files, then: siloquent ledger verify --checkpoint FILE",
+    "release_invalid": "siloquent release list",
+    "not_allowed": "ask the table's owner",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What went wrong, as people read it on standard error and programs on standard output."""
+
+    code: str
+    title: str
+    detail: str
+    exit_status: int
+    fix: str = ""
+    spent: str = "nothing"
+    http_status: int = 400
+    instance: str = ""
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of kind ``siloquent/problem/1``."""
+        return {
+            "schema": "siloquent/problem/1",
+            "type": TYPES + self.code,
+            "code": self.code,
+            "title": self.title,
+            "status": self.http_status,
+            "exit": self.exit_status,
+            "detail": self.detail,
+            "spent": self.spent,
+            "fix": self.fix,
+            "instance": self.instance or f"urn:uuid:{uuid.uuid4()}",
+            "notes": list(self.notes),
+        }
+
+
+def problem_of(error: BaseException) -> Problem:
+    """The problem that ``error`` is; our own bugs get a report's id and no detail."""
+    notes = tuple(getattr(error, "__notes__", ()))
+    if isinstance(error, SiloquentError):
+        return Problem(
+            error.code,
+            error.title,
+            error.detail,
+            error.exit_status,
+            error.fix or FIXES.get(error.code, ""),
+            error.spent,
+            error.http_status,
+            notes=notes,
+        )
+    if isinstance(error, KeyboardInterrupt):
+        spent, fix = getattr(error, "spent", "nothing"), getattr(error, "fix", "")
+        return Problem("interrupted", "Interrupted", "You stopped it.", INTERRUPTED, fix, spent, 499)
+    report = uuid.uuid4()
+    return Problem(
+        code=SiloquentError.code,
+        title="This is our bug",
+        detail=f"siloquent met something that it did not foresee. Report id: {report}.",
+        exit_status=SiloquentError.exit_status,
+        fix="report the id and the command; the workspace's owner finds the details in its owner.log",
+        spent="a charge that was reserved stays; asking again with the same --key costs no more",
+        http_status=SiloquentError.http_status,
+        instance=f"urn:uuid:{report}",
+        notes=notes,
+    )
+
+
+class OwnerLog(logging.FileHandler):
+    """The workspace's own log, readable by its owner alone; opened when there is something to write."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / OWNER_LOG, delay=True, encoding="utf-8")
+        self.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+
+    def _open(self) -> io.TextIOWrapper:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        return io.TextIOWrapper(os.fdopen(os.open(self.baseFilename, flags, 0o600), "ab"), encoding="utf-8")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write ``record``, if that can be done."""
+        with suppress(OSError):
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
+        """Nothing: a full disk must not hide the report, and logging would show the record on the terminal."""
+
+
+def keep_details(folder: Path | None, problem: Problem, error: BaseException) -> None:
+    """Write what happened to the owner's log; without a workspace, or on a full disk, nowhere."""
+    if folder is None:
+        return
+    details = "".join(traceback.format_exception(error))
+    with closing(OwnerLog(folder)) as log:
+        log.emit(logging.LogRecord("siloquent", logging.ERROR, "", 0, "%s\n%s", (problem.instance, details), None))

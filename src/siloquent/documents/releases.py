@@ -1,0 +1,41 @@
+"""What was released, as documents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from siloquent.releases import Manifest, ReleaseVerdict
+
+
+def release_document(manifest: Manifest) -> dict[str, Any]:
+    """A manifest as a document of kind ``siloquent/release/1``."""
+    return {
+        "schema": "siloquent/release/1",
+        "id": manifest.id,
+        "task": manifest.task,
+        "package": manifest.package,
+        "table": manifest.table,
+        "request": dict(manifest.request),
+        "accuracy": dict(manifest.accuracy),
+        "guarantee": dict(manifest.guarantee),
+        "receipt": {key: manifest.receipt.get(key) for key in ("ledger", "seq", "hash")},
+        "files": [
+            {"name": file.name, "sha256": file.sha256, "rows": file.rows, "columns": list(file.columns)}
+            for file in manifest.files
+        ],
+        "known": list(manifest.known),
+    }
+
+
+def release_verdict_document(verdict: ReleaseVerdict) -> dict[str, Any]:
+    """What verification of a release found, as a document of kind ``siloquent/release-verdict/1``."""
+    return {
+        "schema": "siloquent/release-verdict/1",
+        "release": verdict.release,
+        "ok": verdict.ok,
+        "compared": verdict.compared,
+        "checked": verdict.checked,
+        "problems": list(verdict.problems),
+        "notes": list(verdict.notes),
+    }

@@ -1,0 +1,94 @@
+"""What is declared about tables, as documents: no row is read for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from siloquent.documents.money import account_document, exact
+from siloquent.documents.plain import label
+from siloquent.errors import SiloquentError
+
+if TYPE_CHECKING:
+    from siloquent.door import Session
+    from siloquent.schema import Attribute, TableSchema
+
+MOST_VALUES = 8
+
+
+def table_line(session: Session, name: str) -> dict[str, Any]:
+    """One line of the list; a table whose file or account is wrong is listed with what is wrong."""
+    row: dict[str, Any] = {"name": name, "source": "", "attributes": 0, "unit": ""}
+    row |= {"account": None, "symbol": None, "left": None, "problem": ""}
+    try:
+        schema = session.schema(name)
+        row |= {"source": schema.source, "attributes": len(schema.domain.names), "unit": schema.unit.words}
+        account = account_document(session.account(name))
+        row |= {"account": account["name"], "symbol": account["symbol"]}
+        row["left"] = exact(session.account(name), session.left(name).amount)
+    except SiloquentError as wrong:
+        row["problem"] = str(wrong)
+    return row
+
+
+def table_document(schema: TableSchema, account: dict[str, Any]) -> dict[str, Any]:
+    """What is declared about a table, as a document of kind ``siloquent/table/1``."""
+    return {
+        "schema": "siloquent/table/1",
+        "name": schema.name,
+        "source": schema.source,
+        "version": schema.version,
+        "size_hint": schema.size_hint,
+        "unit": schema.unit.code,
+        "adjacency": schema.adjacency,
+        "attributes": [_attribute(attribute) for attribute in schema.domain],
+        "constraints": [_constraint(constraint) for constraint in schema.constraints],
+        "account": account,
+        "digest": f"sha256:{schema.digest}",
+    }
+
+
+def _attribute(attribute: Attribute) -> dict[str, Any]:
+    countable = attribute.kind not in ("id", "text")
+    return {
+        "name": attribute.name,
+        "type": attribute.kind,
+        "values": _values(attribute),
+        "cells": attribute.size if countable else None,
+        "outside": attribute.other if attribute.kind == "category" else attribute.outside if countable else "",
+        "null": _null(attribute) if countable else "",
+    }
+
+
+def _values(attribute: Attribute) -> str:
+    """The declared values in words."""
+    if attribute.kind == "category":
+        some = ", ".join(map(label, attribute.values[:MOST_VALUES]))
+        more = len(attribute.values) - MOST_VALUES
+        return f"{some}, and {more} more" if more > 0 else some
+    if attribute.kind == "boolean":
+        return "false, true"
+    if attribute.lo is None:
+        return "units and keys only" if attribute.kind == "id" else f"at most {attribute.max_bytes} bytes"
+    ends = [label(bound.date() if attribute.kind == "date" else bound) for bound in (attribute.lo, attribute.hi)]  # type: ignore[union-attr]
+    bins = f", {len(attribute.edges) - 1} bins" if attribute.edges else ""
+    return f"{ends[0]} to {ends[1]}{bins}"
+
+
+def _null(attribute: Attribute) -> str:
+    return f"is {label(attribute.null_value)}" if attribute.null == "value" else attribute.null
+
+
+def _constraint(constraint: Any) -> dict[str, Any]:
+    """One constraint in words; foreign keys always hold."""
+    from siloquent.schema import DenialConstraint, ForeignKey, FunctionalDependency
+
+    hard = bool(getattr(constraint, "hard", True))
+    if isinstance(constraint, FunctionalDependency):
+        when = f" where {' and '.join(map(str, constraint.when))}" if constraint.when else ""
+        return {"kind": "fd", "hard": hard, "text": f"{', '.join(constraint.lhs)} -> {constraint.rhs}{when}"}
+    if isinstance(constraint, DenialConstraint):
+        return {"kind": "denial", "hard": hard, "text": f"never {' and '.join(map(str, constraint.comparisons))}"}
+    if isinstance(constraint, ForeignKey):
+        there = f"{constraint.table}({', '.join(constraint.referenced)})"
+        return {"kind": "foreign_key", "hard": hard, "text": f"{', '.join(constraint.columns)} is in {there}"}
+    return {"kind": "key", "hard": hard, "text": f"{', '.join(constraint.columns)} is unique"}
