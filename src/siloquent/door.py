@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from siloquent.explore import Answer, CompositeExplanation, Explanation, Query
     from siloquent.ledger import Stored
     from siloquent.releases import Manifest, ReleaseVerdict, Rendered
+    from siloquent.search.verbs import SearchVerbs
     from siloquent.sketch.verbs import SketchVerbs
 
 
@@ -73,6 +74,13 @@ class Session(floor.Session):
         from siloquent.data import check
 
         return check(self.table(table))
+
+    @property
+    def search(self) -> SearchVerbs:
+        """Search by offers: ``offer``, ``explain``, ``find``, ``augment``, ``save``, ``load``, ``publish``."""
+        from siloquent.search.verbs import SearchVerbs
+
+        return SearchVerbs(self)
 
     @property
     def sketch(self) -> SketchVerbs:
@@ -148,6 +156,7 @@ def _declared(session: Session, manifest: Manifest, stored: Stored | None) -> Ta
 def _renderings(session: Session, manifest: Manifest, schema: TableSchema | None, stored: Stored) -> list[Rendered]:
     """The release as its task writes it again; none where that needs a declaration that is not known any more."""
     from siloquent.explore import replay
+    from siloquent.search import replay as offers
     from siloquent.sketch import replay as sketches
 
     if schema is None:
@@ -160,7 +169,7 @@ def _renderings(session: Session, manifest: Manifest, schema: TableSchema | None
             return []
     if manifest.receipt.get("parts", 1) != 1:  # of several releases, perhaps of several ledgers
         return []
-    return sketches.renderings(schema, stored)
+    return [*sketches.renderings(schema, stored), *offers.renderings(schema, stored)]
 
 
 def _was_declared_so(session: Session, manifest: Manifest, schema: TableSchema | None, stored: Stored | None) -> bool:

@@ -1,0 +1,37 @@
+"""Linear models from noisy moments that never fail: eigenvalues cut at zero, and a ridge as large as the noise."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.maths.moments import Moments
+
+Floats = NDArray[np.float64]
+_LEAST = 1e-9
+
+
+def covariance_of(moments: Moments) -> Floats:
+    """The nearest covariance matrix to noisy moments: symmetric and positive semi-definite."""
+    count = max(moments.count, 1.0)
+    mean = moments.sums / count
+    return positive(moments.second / count - np.outer(mean, mean))
+
+
+def positive(matrix: Floats) -> Floats:
+    """``matrix`` with its negative eigenvalues cut at 0."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return np.asarray((vectors * np.maximum(values, 0)) @ vectors.T)
+
+
+def ridge_of(features: int, deviation: float, count: float) -> float:
+    """The ridge for noise of ``deviation`` on a diagonal sum of products: its root mean square on an eigenvalue."""
+    return deviation * math.sqrt(features / 2) / max(count, 1.0) + _LEAST
+
+
+def slopes_of(covariance: Floats, ridge: float) -> Floats:
+    """The slopes that predict the last number from the others, (p - 1,)."""
+    own = covariance[:-1, :-1] + ridge * np.eye(len(covariance) - 1)
+    return np.asarray(np.linalg.solve(own, covariance[:-1, -1]))

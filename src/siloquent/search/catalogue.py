@@ -1,0 +1,104 @@
+"""A folder that holds nothing but releases: offers of many owners, which anybody may read."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from siloquent.errors import ReleaseError
+from siloquent.releases.manifest import MANIFEST, read_manifest
+from siloquent.search.offers import Offer, offer_from_bytes
+
+FILE, COUNTS = "moments.npz", "counts.parquet"
+MOST_BYTES = 2**28
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Catalogue:
+    """Offers in order of their ids."""
+
+    offers: tuple[Offer, ...]
+
+    def notes(self) -> list[str]:
+        """What a reader should know about offers that belong together."""
+        tables = Counter((offer.part.account, offer.part.ledger) for offer in self.offers if offer.part)
+        owners = Counter(offer.owner for offer in self.offers if offer.owner)
+        twice = [
+            f"{number} offers of {account.partition('@')[0]}: about the same rows, each paid for by itself"
+            for (account, _), number in sorted(tables.items())
+            if number > 1
+        ]
+        return twice + [
+            f"{number} offers of {owner}: perhaps about the same people, whose costs then add up"
+            for owner, number in sorted(owners.items())
+            if number > 1
+        ]
+
+
+def load_offer(folder: Path) -> Offer:
+    """The offer in a release's folder; its hash is checked before it is read.
+
+    Raises:
+        ReleaseError: It is no release of an offer, or was changed after its release.
+    """
+    manifest = read_manifest(folder)
+    entry = next((file for file in manifest.files if file.name == FILE), None)
+    path = folder / FILE
+    if manifest.task != "search" or entry is None or path.is_symlink() or not path.is_file():
+        raise ReleaseError(f"{folder} holds no offer.", fix="siloquent release list")
+    if path.stat().st_size > MOST_BYTES:
+        raise ReleaseError(f"{path} is too large for an offer.")
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest() != entry.sha256:
+        raise ReleaseError(f"{FILE} in {folder} was changed after its release.", fix=f"siloquent verify {folder}")
+    offer = offer_from_bytes(data)
+    if offer.part is None or offer.part.hash != manifest.receipt.get("hash"):
+        raise ReleaseError(f"The receipt in {folder} is not that of its offer.", fix="ask its owner for it again")
+    return offer
+
+
+def open_catalogue(folder: Path | str) -> Catalogue:
+    """All offers in a catalogue's folder.
+
+    Raises:
+        ReleaseError: There is no such folder, or one of its offers was changed.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise ReleaseError(
+            f"There is no catalogue in {folder}.", fix=f"siloquent search catalogue add {folder} RELEASE"
+        )
+    found = [load_offer(path) for path in sorted(folder.iterdir()) if (path / MANIFEST).is_file()]
+    return Catalogue(tuple(sorted(found, key=lambda offer: offer.id)))
+
+
+def add_to_catalogue(folder: Path | str, release: Path) -> Offer:
+    """Copy an offer's release into a catalogue, whole or not at all; one that is there already stays.
+
+    Raises:
+        ReleaseError: ``release`` holds no offer, was changed, or the disk refuses.
+    """
+    offer, folder = load_offer(release), Path(folder)
+    target = folder / offer.id
+    if target.exists():
+        there = load_offer(target)
+        if there.to_bytes() != offer.to_bytes():
+            raise ReleaseError(f"{target} is there already and is another offer.", fix="keep catalogues apart")
+        return offer
+    building: Path | None = None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(prefix=".building-", dir=folder))
+        for file in read_manifest(release).files:
+            shutil.copyfile(release / file.name, building / file.name, follow_symlinks=False)
+        shutil.copyfile(release / MANIFEST, building / MANIFEST)
+        building.rename(target)
+    except OSError as failed:
+        if building is not None:
+            shutil.rmtree(building, ignore_errors=True)
+        raise ReleaseError(f"The offer could not be copied to {folder}: {failed.strerror}.") from None
+    return offer

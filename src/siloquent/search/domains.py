@@ -1,0 +1,205 @@
+"""What an offer says about its columns: public domains alone, so that others can line up keys and units."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import ReleaseError
+
+Integers = NDArray[np.int64]
+MOST_CELLS = 10**6
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A feature's unit: what its number 0 and its numbers -1 and 1 mean. ``grid``: "0" where there are only values.
+
+    A number or boolean is one column from -1 (``lo``) to 1 (``hi``); a category is one column a value, 0 or 1; with
+    ``indicator`` one more column is 1 where the value is missing.
+    """
+
+    name: str
+    kind: str
+    lo: str = "0"
+    hi: str = "1"
+    grid: str = "1"
+    values: tuple[str, ...] = ()
+    indicator: bool = False
+
+    @property
+    def steps(self) -> int:
+        """How many declared values there are."""
+        if self.kind == "category":
+            return len(self.values)
+        return int((Fraction(self.hi) - Fraction(self.lo)) / Fraction(self.grid)) + 1
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of its columns."""
+        own = tuple(f"{self.name}={value}" for value in self.values) if self.kind == "category" else (self.name,)
+        return (*own, f"{self.name} is missing") if self.indicator else own
+
+    @property
+    def blocks(self) -> int:
+        """At most so many of its columns are not 0 in one row."""
+        return 2 if self.indicator else 1
+
+    @property
+    def scale(self) -> tuple[tuple[float, float], ...]:
+        """For each column (middle, half range): a number x is middle + half range * column, in the feature's unit."""
+        lo, hi = float(Fraction(self.lo)), float(Fraction(self.hi))
+        whole = ((0.0, 1.0),)
+        own = whole * len(self.values) if self.kind == "category" else (((lo + hi) / 2, (hi - lo) / 2),)
+        return own + whole if self.indicator else own
+
+
+@dataclass(frozen=True)
+class KeyPart:
+    """One attribute of a key: its values are listed, or are ``lo``, ``lo + grid``, ... (``steps`` of them).
+
+    ``more``: cells after them for other values and NULL, which nothing can be joined to.
+    """
+
+    name: str
+    kind: str
+    steps: int
+    lo: str = ""
+    grid: str = ""
+    values: tuple[str, ...] = ()
+    more: int = 0
+
+    @property
+    def cells(self) -> int:
+        """How many cells it has."""
+        return self.steps + self.more
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The values as text, in order."""
+        if self.values:
+            return self.values
+        if self.kind == "boolean":
+            return ("false", "true")
+        if self.kind in ("integer", "real"):
+            first, step = Fraction(self.lo), Fraction(self.grid)
+            return tuple(_text(first + i * step) for i in range(self.steps))
+        first_day = np.datetime64(self.lo)
+        step_seconds = np.timedelta64(int(self.grid), "s")
+        return tuple(str(first_day + i * step_seconds) for i in range(self.steps))
+
+
+def _text(value: Fraction) -> str:
+    return str(value.numerator) if value.denominator == 1 else repr(float(value))
+
+
+@dataclass(frozen=True)
+class JoinKey:
+    """A join key: the product of its parts' cells, in row-major order. ``parent``: see ``KeyOf``."""
+
+    parts: tuple[KeyPart, ...]
+    parent: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Its attributes with ``+``."""
+        return "+".join(part.name for part in self.parts)
+
+    @property
+    def cells(self) -> int:
+        """How many cells it has."""
+        return math.prod(part.cells for part in self.parts)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of its values, whatever the attributes are named."""
+        plain = [{**asdict(part), "name": ""} for part in self.parts]
+        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+    def labels(self, cell: int) -> tuple[str | None, ...]:
+        """The values of one cell; None for other values and NULL."""
+        found: list[str | None] = []
+        for part in reversed(self.parts):
+            cell, place = divmod(cell, part.cells)
+            found.append(part.labels[place] if place < part.steps else None)
+        return tuple(reversed(found))
+
+    def aligned(self, other: JoinKey) -> Integers:
+        """For each cell here the cell of ``other`` with the same values, -1 where there is none; shape (cells,).
+
+        Raises:
+            ReleaseError: The keys have another number of parts.
+        """
+        if len(self.parts) != len(other.parts):
+            raise ReleaseError(f"The keys {self.name} and {other.name} have another number of attributes.")
+        total = np.zeros(1, dtype=np.int64)
+        for mine, theirs in zip(self.parts, other.parts, strict=True):
+            place = _aligned(mine, theirs)
+            total = np.where(
+                (total[:, None] < 0) | (place < 0), -1, total[:, None] * theirs.cells + np.maximum(place, 0)
+            ).ravel()
+        return total
+
+    def overlap(self, other: JoinKey) -> float:
+        """The share of the joinable cells here that ``other`` has, too."""
+        if len(self.parts) != len(other.parts):
+            return 0.0
+        found = int((self.aligned(other) >= 0).sum())
+        return found / math.prod(part.steps for part in self.parts)
+
+    def parents(self) -> tuple[Integers, int]:
+        """The coarser key of each cell, and how many there are; all the same without ``parent``."""
+        part = self.parts[0]
+        if self.parent is None or len(self.parts) != 1:
+            return np.zeros(self.cells, dtype=np.int64), 1
+        first = [label[: self.parent] for label in part.labels] + [""] * part.more
+        names = {name: i for i, name in enumerate(dict.fromkeys(first))}
+        return np.array([names[name] for name in first], dtype=np.int64), len(names)
+
+
+def _aligned(mine: KeyPart, theirs: KeyPart) -> Integers:
+    """For each cell of ``mine`` the place of the same value in ``theirs``, -1 where there is none."""
+    if mine.labels == theirs.labels:
+        found = np.arange(mine.steps, dtype=np.int64)
+    else:
+        place = {label: i for i, label in enumerate(theirs.labels)}
+        found = np.array([place.get(label, -1) for label in mine.labels], dtype=np.int64)
+    return np.concatenate([found, np.full(mine.more, -1, dtype=np.int64)])
+
+
+def features_to_plain(features: tuple[Feature, ...]) -> list[dict[str, Any]]:
+    """As JSON takes it."""
+    return [asdict(feature) for feature in features]
+
+
+def features_from_plain(plain: list[dict[str, Any]]) -> tuple[Feature, ...]:
+    """The inverse of ``features_to_plain``; every field is checked by its use."""
+    found = tuple(Feature(**{**one, "values": tuple(one["values"])}) for one in plain)
+    if any(feature.steps < 1 or Fraction(feature.hi) < Fraction(feature.lo) for feature in found):
+        raise ValueError("a feature without values")
+    return found
+
+
+def key_to_plain(key: JoinKey) -> dict[str, Any]:
+    """As JSON takes it."""
+    return {"parts": [asdict(part) for part in key.parts], "parent": key.parent}
+
+
+def key_from_plain(plain: Mapping[str, Any]) -> JoinKey:
+    """The inverse of ``key_to_plain``."""
+    parts = tuple(KeyPart(**{**one, "values": tuple(one["values"])}) for one in plain["parts"])
+    if not parts or any(part.steps < 1 or part.more not in (0, 1, 2) for part in parts):
+        raise ValueError("a key without values")
+    made = JoinKey(parts, plain["parent"])
+    if made.cells > MOST_CELLS or any(part.values and len(part.values) != part.steps for part in parts):
+        raise ValueError("a key with too many values")
+    return made

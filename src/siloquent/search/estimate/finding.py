@@ -1,0 +1,249 @@
+"""From a request's moments and all offers to what is chosen, the model and the plan: post-processing alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import RequestError
+from siloquent.maths import normal_quantile
+from siloquent.search.domains import Feature, JoinKey
+from siloquent.search.estimate import unions
+from siloquent.search.estimate.greedy import BETA, Round, Scored, greedy
+from siloquent.search.estimate.joins import joined
+from siloquent.search.estimate.models import fitted_model, r2_of
+from siloquent.search.estimate.training import LocalRows, ReleasedSums
+from siloquent.search.found import Augmentation, AugmentPlan, Found, Step
+from siloquent.search.offers import Offer
+from siloquent.search.spec import RequestSpec
+
+Floats = NDArray[np.float64]
+MOST_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """A request with what its table declares: features with their units, the target last, and keys."""
+
+    spec: RequestSpec
+    features: tuple[Feature, ...]
+    keys: tuple[JoinKey, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all columns, the target's last."""
+        return tuple(column for feature in self.features for column in feature.columns)
+
+    @property
+    def scale(self) -> tuple[tuple[float, float], ...]:
+        """For each column (middle, half range) in its feature's unit."""
+        return tuple(one for feature in self.features for one in feature.scale)
+
+
+def find_joins(
+    asked: Asked, offers: Sequence[Offer], training: LocalRows | ReleasedSums, rng: np.random.Generator
+) -> Found:
+    """The features that add most to the model, taken one after the other.
+
+    Raises:
+        RequestError: No offer can be joined by any of the request's keys, or what could is the target itself.
+    """
+    spec = asked.spec
+    pools = joined(offers, asked.keys, without=frozenset({spec.target}))
+    notes = _notes(asked, offers, pools_empty=not any(pool.candidates for pool in pools))
+    learnt, tested = _parted(training, spec.test_share, rng)
+    base = r2_of(learnt, tested)
+    rounds, _ = greedy(learnt, pools, most=spec.max_augmentations, least_gain=spec.min_gain, rng=rng)
+    chosen: list[Augmentation] = []
+    last, whole = base, training
+    for one in (found.ranked[0] for found in rounds if found.is_taken):
+        key = one.candidate.own
+        learnt, whole = learnt.with_feature(key, one.values), whole.with_feature(key, one.values)
+        tested = None if tested is None else tested.with_feature(key, one.values)
+        now = r2_of(learnt, tested)
+        chosen.append(_augmentation(asked, one, None if tested is None else now - last))
+        last = now
+    if isinstance(training, ReleasedSums) and len(asked.keys) > 1 and chosen:
+        notes.append("the features of further keys were not added: their counts together were not released")
+    taken = [found.ranked[0] for found in rounds if found.is_taken]
+    names = [one.candidate.name for one in taken]
+    scales = [one.candidate.offer.scale[one.candidate.column] for one in taken]
+    model = fitted_model(
+        whole,
+        (*asked.columns[:-1], *names, asked.columns[-1]),
+        (*asked.scale[:-1], *scales, asked.scale[-1]),
+        spec.model,
+        rng,
+        key=taken[-1].candidate.own if taken else 0,
+    )
+    if not chosen:
+        notes.insert(0, "no augmentation surely helps")
+    return Found(
+        table=spec.table,
+        scoring=spec.scoring,
+        chosen=tuple(chosen),
+        ranked=_ranked(asked, rounds),
+        model=model,
+        plan=AugmentPlan(spec.table, tuple(_step(asked, one) for one in taken)),
+        base_r2=base,
+        r2=last,
+        candidates=rounds[0].looked_at if rounds else 0,
+        notes=tuple(notes),
+    )
+
+
+def _notes(asked: Asked, offers: Sequence[Offer], *, pools_empty: bool) -> list[str]:
+    """What was left out, and the refusal where nothing is left."""
+    target = asked.spec.target
+    holding = [offer.id for offer in offers if any(feature.name == target for feature in offer.features)]
+    if not pools_empty:
+        return [f"{one} holds the target itself, which is no feature" for one in holding]
+    if holding:
+        raise RequestError(
+            f"All that could be joined is the target {target!r} itself, from {', '.join(holding)}.",
+            fix='kinds = ["union"] adds its rows instead',
+        )
+    theirs = sorted({key.name for offer in offers for key in offer.keys})
+    raise RequestError(
+        f"No offer shares half of the values of {', '.join(key.name for key in asked.keys)}. "
+        f"Keys of the offers: {', '.join(theirs) or 'none'}.",
+        fix="declare the key's values as the owners of the offers do",
+    )
+
+
+def _parted(
+    training: LocalRows | ReleasedSums, share: float, rng: np.random.Generator
+) -> tuple[LocalRows | ReleasedSums, LocalRows | None]:
+    """What to score on, and rows kept aside; a release cannot be parted."""
+    if isinstance(training, ReleasedSums) or share == 0:
+        return training, None
+    learnt, tested = training.split(share, rng)
+    return learnt, tested
+
+
+def _augmentation(asked: Asked, one: Scored, realised: float | None) -> Augmentation:
+    candidate = one.candidate
+    return Augmentation(
+        offer=candidate.offer.id,
+        table=candidate.offer.table,
+        kind="join",
+        key=asked.keys[candidate.own].name,
+        feature=candidate.offer.columns[candidate.column],
+        gain=one.gain,
+        low=one.low,
+        high=one.high,
+        realised=realised,
+    )
+
+
+def _ranked(asked: Asked, rounds: Sequence[Round]) -> tuple[Augmentation, ...]:
+    return tuple(_augmentation(asked, one, None) for one in rounds[0].ranked[:MOST_SHOWN]) if rounds else ()
+
+
+def _step(asked: Asked, one: Scored) -> Step:
+    """The values and errors by own cell, in the feature's own unit; rows without a key get the mean of all."""
+    middle, half = one.candidate.offer.scale[one.candidate.column]
+    key = asked.keys[one.candidate.own]
+    return Step(
+        offer=one.candidate.offer.id,
+        name=one.candidate.name,
+        key=JoinKey(key.parts),
+        values=middle + half * one.values,
+        errors=half * np.sqrt(one.variances),
+        other=float(middle + half * one.values.mean()),
+        other_error=float(half * np.sqrt(one.values.var() + one.variances.mean())),
+    )
+
+
+def find_unions(
+    asked: Asked,
+    offers: Sequence[Offer],
+    training: LocalRows | ReleasedSums,
+    own: Offer | None,
+    rng: np.random.Generator,
+    joins: Found | None,
+) -> Found:
+    """The offers whose rows make the model of the request's own features better; added to what joins found.
+
+    Raises:
+        RequestError: An offer has a feature of the same name in another unit, or none has all features.
+    """
+    spec = asked.spec
+    fitting = [(offer, columns) for offer in offers if (columns := unions.columns_for(offer, asked.features))]
+    fitting = [(offer, columns) for offer, columns in fitting if offer.measured.second is not None]
+    if not fitting and joins is None:
+        raise RequestError(
+            f"No offer has all of {', '.join(feature.name for feature in asked.features)} with second moments.",
+            fix='offers for unions are made without keys, or with second_moments = "total"',
+        )
+    learnt, tested = _parted(training, spec.test_share, rng)
+    total = unions.own_moments(learnt, own)
+    now = unions.fitted(total, rng)
+    base = _quality(now, tested)
+    left, chosen = list(fitting), list[Augmentation]()
+    ranked: tuple[Augmentation, ...] = ()
+    while left and len(chosen) < spec.max_augmentations:
+        scored = [_union(offer, columns, total, now, tested, len(left), rng) for offer, columns in left]
+        scored.sort(key=lambda pair: -pair[0].gain)
+        ranked = ranked or tuple(one for one, _ in scored)
+        best, moments = scored[0]
+        if best.gain < spec.min_gain or best.low <= 0:
+            break
+        chosen.append(best)
+        total, now = moments, unions.fitted(moments, rng)
+        left = [(offer, columns) for offer, columns in left if offer.id != best.offer]
+    model = unions.model_of(now, asked.columns, asked.scale)
+    if joins is None:
+        return Found(
+            table=spec.table,
+            scoring=spec.scoring,
+            chosen=tuple(chosen),
+            ranked=ranked,
+            model=model,
+            plan=AugmentPlan(spec.table, ()),
+            base_r2=base,
+            r2=_quality(now, tested),
+            candidates=len(fitting),
+            notes=() if chosen else ("no augmentation surely helps",),
+        )
+    everything = sorted((*joins.ranked, *ranked), key=lambda one: -one.gain)
+    return replace(
+        joins,
+        chosen=(*joins.chosen, *chosen),
+        ranked=tuple(everything[:MOST_SHOWN]),
+        model=joins.model if joins.chosen or not chosen else model,
+        candidates=joins.candidates + len(fitting),
+    )
+
+
+def _quality(slopes: unions.Slopes, tested: LocalRows | None) -> float:
+    return slopes.r2 - slopes.risk if tested is None else tested.r2_of(slopes.values, slopes.intercept)
+
+
+def _union(
+    offer: Offer,
+    columns: list[int],
+    total: unions.NoisyMoments,
+    now: unions.Slopes,
+    tested: LocalRows | None,
+    many: int,
+    rng: np.random.Generator,
+) -> tuple[Augmentation, unions.NoisyMoments]:
+    """What one offer's rows would add: on rows kept aside where there are such, else by the model's expected error."""
+    theirs = unions.totals_of(offer, columns)
+    both = total + theirs
+    with_it = unions.fitted(both, rng)
+    if tested is None:
+        # Without rows to test on, an offer must at least agree with what the request's own slopes surely are.
+        agrees = unions.agree(unions.fitted(theirs, rng), now)
+        gain = now.risk - with_it.risk if agrees else 0.0
+        low, high = (gain, gain) if agrees else (0.0, 0.0)
+    else:
+        gain, error = tested.improvement(now, with_it)
+        half = normal_quantile(BETA / 2 / max(many, 1)) * error
+        low, high = max(gain - half, 0.0), gain + half
+    named = Augmentation(offer.id, offer.table, "union", "", "", gain, low, high)
+    return replace(named, realised=None if tested is None else gain), both

@@ -1,0 +1,109 @@
+"""Round by round: score all candidates, keep the best, stop when the next one is not surely worth it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.maths import normal_quantile
+from siloquent.maths.partial import ByKey, exact_gains_of, gains_of, robust_errors
+from siloquent.search.estimate.joins import Candidate, Joined
+from siloquent.search.estimate.training import Training
+
+Floats = NDArray[np.float64]
+MOST_RANKED = 100
+BETA = 0.05
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """A candidate in one round: R2 gained with its interval, and its values and errors by own cell."""
+
+    candidate: Candidate
+    gain: float
+    low: float
+    high: float
+    values: Floats
+    variances: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Round:
+    """The best candidates of one round, best first, how many were scored, and whether the first was taken."""
+
+    ranked: tuple[Scored, ...]
+    looked_at: int
+    is_taken: bool
+
+
+def ranking(training: Training, pools: Sequence[Joined], rng: np.random.Generator) -> tuple[list[Scored], int]:
+    """The best candidates over all keys, best first, with intervals that hold for all candidates at once."""
+    total = sum(len(pool.candidates) for key, pool in enumerate(pools) if training.can_join(key))
+    found: list[Scored] = []
+    for key, pool in enumerate(pools):
+        if not pool.candidates or not training.can_join(key):
+            continue
+        table = training.by_key(key)
+        gains = gains_of(table, pool.values.astype(np.float32)).gains
+        best = np.argsort(-gains, kind="stable")[:MOST_RANKED]
+        found += _with_intervals(training, key, table, pool, best, total, rng)
+    return sorted(found, key=lambda one: -one.gain)[:MOST_RANKED], total
+
+
+def _with_intervals(
+    training: Training,
+    key: int,
+    table: ByKey,
+    pool: Joined,
+    best: NDArray[np.int64],
+    total: int,
+    rng: np.random.Generator,
+) -> list[Scored]:
+    values = pool.values[best]
+    exact = exact_gains_of(table, values)
+    r = np.sign(exact.slopes) * np.sqrt(exact.gains)
+    # The partial correlation is the partial covariance over this length, which noise and sampling hardly move.
+    length = np.abs(exact.gains / np.where(exact.slopes == 0, 1, exact.slopes)) / np.maximum(np.abs(r), 1e-9)
+    length = np.where(np.abs(r) > 1e-9, length, 1.0)
+    whole = max(float(table.covariance[-1, -1]), 1e-9)
+    errors = robust_errors(table, values) / np.maximum(length * whole, 1e-9)
+    cells, used = len(table.counts), table.sums.shape[1]
+    variance = errors**2 * cells / max(cells - used, 1)
+    drawn = [exact_gains_of(moved, values) for moved in training.drawn(key, rng)]
+    if drawn:
+        moved = np.stack([np.sign(one.slopes) * np.sqrt(one.gains) for one in drawn])
+        variance = variance + moved.var(axis=0, ddof=1)
+    half = normal_quantile(BETA / 2 / max(total, 1)) * np.sqrt(variance)
+    near, far = np.maximum(np.abs(r) - half, 0), np.minimum(np.abs(r) + half, 1)
+    return [
+        Scored(pool.candidates[i], float(exact.gains[n]), float(near[n] ** 2), float(far[n] ** 2), *_of(pool, i))
+        for n, i in enumerate(best)
+    ]
+
+
+def _of(pool: Joined, i: int) -> tuple[Floats, Floats]:
+    return pool.values[i], pool.variances[i]
+
+
+def greedy(
+    training: Training, pools: Sequence[Joined], *, most: int, least_gain: float, rng: np.random.Generator
+) -> tuple[list[Round], Training]:
+    """Rounds until ``most`` were taken, or the best gains less than ``least_gain``, or surely nothing.
+
+    Returns:
+        The rounds, of which only the last may have taken nothing, and the table with what was taken.
+    """
+    rounds: list[Round] = []
+    while len(rounds) < most:
+        ranked, looked_at = ranking(training, pools, rng)
+        taken = [one.candidate for earlier in rounds for one in earlier.ranked[:1]]
+        ranked = [one for one in ranked if one.candidate not in taken]
+        is_taken = bool(ranked) and ranked[0].gain >= least_gain and ranked[0].low > 0
+        rounds.append(Round(tuple(ranked), looked_at, is_taken))
+        if not is_taken:
+            break
+        training = training.with_feature(ranked[0].candidate.own, ranked[0].values)
+    return rounds, training

@@ -1,0 +1,101 @@
+"""From an offer to one value a key: the mean of each feature, drawn in as far as its noise demands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.maths.mean_join import KeyMeans, key_means
+from siloquent.search.domains import JoinKey
+from siloquent.search.offers import Offer
+
+Floats = NDArray[np.float64]
+LEAST_OVERLAP = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One feature of an offer that can be joined: ``key`` of the offer, ``own`` of the request, ``column``."""
+
+    offer: Offer
+    key: int
+    own: int
+    column: int
+
+    @property
+    def name(self) -> str:
+        """The name of the new feature."""
+        return f"{self.offer.table}.{self.offer.columns[self.column]}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Joined:
+    """All candidates of one key of the request: ``values`` and error ``variances`` (candidates, own cells)."""
+
+    candidates: tuple[Candidate, ...]
+    values: Floats
+    variances: Floats
+
+
+def means_of(offer: Offer, key: int) -> KeyMeans:
+    """The means of every column by one of the offer's keys, in units of -1..1, with the variance of their errors.
+
+    A key with a parent draws its values in to the parent's mean instead of to that of all rows.
+    """
+    counts, sums = offer.by_key(key)
+    zero, first, _ = offer.deviations
+    group, groups = offer.keys[key].parents()
+    if groups == 1:
+        return key_means(counts, sums, count_variance=zero**2, sum_variance=first**2)
+    # The parents' sums are sums of their children's, and so is the noise.
+    children = np.bincount(group, minlength=groups)
+    added = [np.bincount(group, weights=column, minlength=groups) for column in sums.T]
+    coarse = np.stack(added, axis=1).astype(np.float64)
+    whole = np.bincount(group, weights=counts, minlength=groups).astype(np.float64)
+    each = float(children.mean())
+    parents = key_means(whole, coarse, count_variance=each * zero**2, sum_variance=each * first**2)
+    return key_means(counts, sums, count_variance=zero**2, sum_variance=first**2, parents=parents, parent_of=group)
+
+
+def joined(offers: Sequence[Offer], own_keys: Sequence[JoinKey], *, without: frozenset[str]) -> list[Joined]:
+    """For each key of the request everything that can be joined by it.
+
+    Args:
+        without: Names of features that are no candidates: the target's.
+    """
+    found = []
+    for own, mine in enumerate(own_keys):
+        candidates: list[Candidate] = []
+        values: list[Floats] = []
+        variances: list[Floats] = []
+        for offer in offers:
+            for key, theirs in enumerate(offer.keys):
+                if mine.overlap(theirs) < LEAST_OVERLAP:
+                    continue
+                columns = [i for i, name in enumerate(_owners(offer)) if name not in without]
+                at, means = mine.aligned(theirs), means_of(offer, key)
+                candidates += [Candidate(offer, key, own, column) for column in columns]
+                values.append(_placed(means.values, means.centre, at)[:, columns].T)
+                variances.append(_placed(means.variances, means.spread, at)[:, columns].T)
+        shape = (0, mine.cells)
+        found.append(
+            Joined(
+                tuple(candidates),
+                np.concatenate(values) if values else np.zeros(shape),
+                np.concatenate(variances) if variances else np.zeros(shape),
+            )
+        )
+    return found
+
+
+def _owners(offer: Offer) -> list[str]:
+    """The feature that each column belongs to."""
+    return [feature.name for feature in offer.features for _ in feature.columns]
+
+
+def _placed(found: Floats, other: Floats, at: NDArray[np.int64]) -> Floats:
+    """Rows of ``found`` at the places ``at``, and ``other`` where there is none (-1)."""
+    return np.where((at >= 0)[:, None], found[np.maximum(at, 0)], other)

@@ -1,0 +1,70 @@
+"""The model that a request ends with, in the attributes' own units, with intervals for noise and sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.maths.ridge import slopes_of
+from siloquent.search.estimate.training import LocalRows, ReleasedSums
+from siloquent.search.found import Coefficient, FittedModel
+
+Floats = NDArray[np.float64]
+Z95 = 1.959964
+Scales = Sequence[tuple[float, float]]
+
+
+def r2_of(learnt: LocalRows | ReleasedSums, tested: LocalRows | None) -> float:
+    """How much of the target the linear model explains: of rows kept aside, else of what it was fitted to."""
+    if tested is not None and isinstance(learnt, LocalRows):
+        return tested.r2_of(*learnt.slopes())
+    covariance = learnt.by_key(0 if isinstance(learnt, LocalRows) else learnt.joined or 0).covariance
+    whole = max(float(covariance[-1, -1]), 1e-12)
+    return float(covariance[:-1, -1] @ slopes_of(covariance, 0.0)) / whole if len(covariance) > 1 else 0.0
+
+
+def fitted_model(
+    training: LocalRows | ReleasedSums,
+    names: Sequence[str],
+    scales: Scales,
+    kind: str,
+    rng: np.random.Generator,
+    *,
+    key: int,
+) -> FittedModel:
+    """Slopes of the last name on the others; the intervals of a release hold its noise, drawn anew 200 times."""
+    table = training.by_key(key)
+    slopes, means = slopes_of(table.covariance, 0.0), table.means
+    solved = np.linalg.inv(table.covariance[:-1, :-1]) if len(slopes) else np.zeros((0, 0))
+    w = np.append(-slopes, 1.0)
+    left = max(float(w @ table.covariance @ w), 0.0)
+    variance = left * np.diag(solved) / table.rows
+    drawn = training.drawn(key, rng)
+    if drawn:
+        variance = variance + np.stack([slopes_of(one.covariance, 0.0) for one in drawn]).var(axis=0, ddof=1)
+    half = Z95 * np.sqrt(variance)
+    intercept = float(means[-1] - means[:-1] @ slopes)
+    whole = max(float(table.covariance[-1, -1]), 1e-12)
+    return in_own_units(names, scales, slopes, slopes - half, slopes + half, intercept, 1 - left / whole, kind)
+
+
+def in_own_units(
+    names: Sequence[str],
+    scales: Scales,
+    slopes: Floats,
+    low: Floats,
+    high: Floats,
+    intercept: float,
+    r2: float,
+    kind: str = "linear",
+) -> FittedModel:
+    """A model of numbers in -1..1 as one of the attributes' own numbers."""
+    middle, half = scales[-1]
+    found, constant = [], middle + half * intercept
+    for name, (mid, reach), *values in zip(names, scales, slopes, low, high, strict=False):
+        value, least, most = (float(one) * half / reach for one in values)
+        found.append(Coefficient(name, value, least, most))
+        constant -= value * mid
+    return FittedModel(names[-1], constant, tuple(found), r2, kind)

@@ -1,0 +1,200 @@
+"""The request's side: its own rows exactly, or its own release; both give moments by key and can be augmented."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.maths.moments import Moments
+from siloquent.maths.partial import ByKey
+from siloquent.maths.ridge import covariance_of, positive, ridge_of, slopes_of
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+_LEAST = 1e-9
+DRAWS = 200
+
+
+class Line(Protocol):
+    """A linear model of numbers in -1..1."""
+
+    @property
+    def values(self) -> Floats:
+        """Its slopes."""
+        ...
+
+    @property
+    def intercept(self) -> float:
+        """Its constant."""
+        ...
+
+
+class Training(Protocol):
+    """What greedy search needs of a request's table: numbers in units of -1..1, the target last."""
+
+    def by_key(self, key: int) -> ByKey:
+        """The table's moments by one key."""
+        ...
+
+    def with_feature(self, key: int, values: Floats) -> Training:
+        """The table with one more feature, before the target, of one value a cell of ``key``."""
+        ...
+
+    def can_join(self, key: int) -> bool:
+        """Whether a feature by ``key`` can be added to those that were added already."""
+        ...
+
+    def drawn(self, key: int, rng: np.random.Generator) -> list[ByKey]:
+        """The moments as they might have been with other noise; none where there is no noise."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalRows:
+    """One's own rows: ``numbers`` (rows, p), the target last; ``cells`` (rows,) and ``sizes`` of each key."""
+
+    numbers: Floats
+    cells: tuple[Integers, ...]
+    sizes: tuple[int, ...]
+
+    def by_key(self, key: int) -> ByKey:
+        """Exact moments."""
+        cell, size = self.cells[key], self.sizes[key]
+        sums = np.stack([np.bincount(cell, weights=column, minlength=size) for column in self.numbers.T], axis=1)
+        counts = np.bincount(cell, minlength=size)
+        return ByKey(counts.astype(np.float64), sums.astype(np.float64), self.covariance())
+
+    def covariance(self) -> Floats:
+        """The rows' covariance, with a ridge against features that repeat one another."""
+        centred = self.numbers - self.numbers.mean(axis=0)
+        found = centred.T @ centred / max(len(centred), 1)
+        found[np.diag_indices(len(found) - 1)] += _LEAST
+        return np.asarray(found)
+
+    def with_feature(self, key: int, values: Floats) -> LocalRows:
+        """The rows with the feature looked up."""
+        column = values[self.cells[key]][:, None]
+        return replace(self, numbers=np.hstack([self.numbers[:, :-1], column, self.numbers[:, -1:]]))
+
+    def can_join(self, key: int) -> bool:
+        """Always: a row knows all its keys."""
+        del key
+        return True
+
+    def drawn(self, key: int, rng: np.random.Generator) -> list[ByKey]:
+        """There is no noise in one's own rows."""
+        del key, rng
+        return []
+
+    def split(self, share: float, rng: np.random.Generator) -> tuple[LocalRows, LocalRows]:
+        """Rows to learn from, and ``share`` of all rows to test on."""
+        order = rng.permutation(len(self.numbers))
+        cut = round(share * len(order))
+        test, train = order[:cut], order[cut:]
+        return self._rows(train), self._rows(test)
+
+    def _rows(self, chosen: Integers) -> LocalRows:
+        return replace(self, numbers=self.numbers[chosen], cells=tuple(cell[chosen] for cell in self.cells))
+
+    def slopes(self) -> tuple[Floats, float]:
+        """The linear model's slopes and intercept."""
+        slopes = slopes_of(self.covariance(), 0.0)
+        means = self.numbers.mean(axis=0)
+        return slopes, float(means[-1] - means[:-1] @ slopes)
+
+    def r2_of(self, slopes: Floats, intercept: float) -> float:
+        """How much of these rows' target a model explains."""
+        target = self.numbers[:, -1]
+        left = target - self.numbers[:, :-1] @ slopes - intercept
+        whole = float(((target - target.mean()) ** 2).sum())
+        return 1 - float((left**2).sum()) / whole if whole > 0 else 0.0
+
+    def improvement(self, before: Line, after: Line) -> tuple[float, float]:
+        """By how much R2 grows on these rows from one model to the other, and the standard error of that."""
+        target = self.numbers[:, -1]
+        errors = [
+            (target - self.numbers[:, :-1] @ line.values - line.intercept) ** 2 / max(float(target.var()), 1e-12)
+            for line in (before, after)
+        ]
+        gained = errors[0] - errors[1]
+        return float(gained.mean()), float(gained.std(ddof=1) / np.sqrt(len(gained)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReleasedSums:
+    """One's own release: noisy counts and sums of each key, products over all rows, and the noise's deviations.
+
+    ``joined``: the key by which features were added, None before the first.
+    """
+
+    counts: tuple[Floats, ...]
+    sums: tuple[Floats, ...]
+    second: Floats
+    deviations: tuple[float, float, float]
+    is_halved: bool
+    joined: int | None = None
+    added: tuple[Floats, ...] = ()
+
+    def by_key(self, key: int) -> ByKey:
+        """Moments with noise: the covariance's negative eigenvalues cut, and a ridge as large as the noise."""
+        return self._completed(key, self.counts[key], self.sums[key], self.second)
+
+    def _completed(self, key: int, counts: Floats, sums: Floats, second: Floats) -> ByKey:
+        """With the features that were added, whose products follow from sums by key."""
+        own = sums.shape[1]
+        rows = max(float(counts.sum()), 1.0)
+        covariance = covariance_of(Moments(rows, sums.sum(axis=0), second))
+        ridge = ridge_of(max(own - 1, 1), self.deviations[2], rows)
+        covariance[np.diag_indices(own - 1)] += ridge
+        for values in self.added:
+            mean, means = float(values @ counts) / rows, sums.sum(axis=0) / rows
+            cross = sums.T @ values / rows - mean * means
+            variance = max(float(values**2 @ counts) / rows - mean**2, _LEAST)
+            covariance = _bordered(covariance, cross, variance)
+            sums = np.insert(sums, -1, values * counts, axis=1)
+        if self.added:
+            covariance = positive(covariance)
+            covariance[np.diag_indices(len(covariance) - 1)] += _LEAST
+        del key
+        return ByKey(counts, sums, covariance)
+
+    def with_feature(self, key: int, values: Floats) -> ReleasedSums:
+        """The release with a feature that is a function of ``key``."""
+        return replace(self, joined=key, added=(*self.added, values))
+
+    def can_join(self, key: int) -> bool:
+        """Features by two keys need counts of their pairs, which no release by single keys holds."""
+        return self.joined in (None, key)
+
+    def drawn(self, key: int, rng: np.random.Generator) -> list[ByKey]:
+        """The moments with more noise of the same law: how far they move is how far noise moved them."""
+        zero, first, second = self.deviations
+        counts, sums = self.counts[key], self.sums[key]
+        p = sums.shape[1]
+        return [
+            self._completed(
+                key,
+                counts + rng.normal(0, zero, counts.shape),
+                sums + rng.normal(0, first, sums.shape),
+                self.second + symmetric_noise(rng, p, second, is_halved=self.is_halved),
+            )
+            for _ in range(DRAWS)
+        ]
+
+
+def _bordered(covariance: Floats, cross: Floats, variance: float) -> Floats:
+    """A covariance matrix with one more number before the last, of these covariances with the others."""
+    p = len(covariance)
+    order = [*range(p - 1), p, p - 1]
+    whole = np.block([[covariance, cross[:, None]], [cross[None, :], np.array([[variance]])]])
+    return np.asarray(whole[np.ix_(order, order)])
+
+
+def symmetric_noise(rng: np.random.Generator, p: int, deviation: float, *, is_halved: bool) -> Floats:
+    """A symmetric matrix of noise as an offer's second moments hold it."""
+    drawn = rng.normal(0, deviation, (p, p))
+    off = np.triu(drawn, 1) / (np.sqrt(2) if is_halved else 1)
+    return np.asarray(off + off.T + np.diag(np.diag(drawn)))

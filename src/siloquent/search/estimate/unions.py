@@ -1,0 +1,158 @@
+"""More rows: moments of tables with equal columns add up, and the model's intervals know all the noise in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import RequestError
+from siloquent.maths.moments import Moments
+from siloquent.maths.ridge import covariance_of, ridge_of, slopes_of
+from siloquent.search.domains import Feature
+from siloquent.search.estimate.models import Scales, in_own_units
+from siloquent.search.estimate.training import DRAWS, LocalRows, ReleasedSums, symmetric_noise
+from siloquent.search.found import FittedModel
+from siloquent.search.offers import Offer
+
+Floats = NDArray[np.float64]
+Z95 = 1.959964
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyMoments:
+    """Moments of a table in units of -1..1, the target last, with the variances of the noise in them.
+
+    ``variances``: of the count, of one sum, of one second moment on the diagonal, over all tables that were added.
+    """
+
+    moments: Moments
+    variances: tuple[float, float, float]
+    is_halved: bool = True
+
+    def __add__(self, other: NoisyMoments) -> NoisyMoments:
+        """Both tables' rows together."""
+        both = [mine + theirs for mine, theirs in zip(self.variances, other.variances, strict=True)]
+        return NoisyMoments(
+            self.moments + other.moments, (both[0], both[1], both[2]), self.is_halved and other.is_halved
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slopes:
+    """A linear model with 95 % intervals in units of -1..1; ``ridge`` and ``covariance`` it was solved with."""
+
+    values: Floats
+    low: Floats
+    high: Floats
+    intercept: float
+    r2: float
+    risk: float
+
+
+def totals_of(offer: Offer, columns: Sequence[int] | None = None) -> NoisyMoments:
+    """The moments of all rows of an offer, of some columns in order.
+
+    Raises:
+        RequestError: The offer holds no second moments.
+    """
+    second = offer.second()
+    if second is None:
+        raise RequestError(f"The offer {offer.id} holds no second moments, so it serves joins alone.")
+    chosen = list(range(len(offer.columns))) if columns is None else list(columns)
+    counts, sums = offer.by_key(0)
+    zero, first, last = offer.deviations
+    cells = len(counts)
+    # Second moments by key were added up, and their noise with them.
+    times = cells if offer.measured.second is not None and offer.measured.second.ndim == 3 else 1
+    return NoisyMoments(
+        Moments(float(counts.sum()), sums.sum(axis=0)[chosen], second[np.ix_(chosen, chosen)]),
+        (cells * zero**2, cells * first**2, times * last**2),
+        offer.is_halved,
+    )
+
+
+def columns_for(offer: Offer, wanted: Sequence[Feature]) -> list[int] | None:
+    """Where an offer holds the columns of ``wanted``; None where it lacks one.
+
+    Raises:
+        RequestError: It has a feature of that name in another unit or with other values.
+    """
+    start, places = 0, {}
+    for feature in offer.features:
+        places[feature.name] = (feature, range(start, start + len(feature.columns)))
+        start += len(feature.columns)
+    found: list[int] = []
+    for feature in wanted:
+        if feature.name not in places:
+            return None
+        theirs, at = places[feature.name]
+        if theirs != feature:
+            raise RequestError(
+                f"The offer {offer.id} declares {feature.name!r} as {_words(theirs)}, the request as "
+                f"{_words(feature)}: their sums do not add up.",
+                fix="declare the same range, grid or values in both tables, and offer anew",
+            )
+        found += at
+    return found
+
+
+def _words(feature: Feature) -> str:
+    if feature.kind == "category":
+        return f"a category of {len(feature.values)} values"
+    return f"{feature.kind} from {feature.lo} to {feature.hi} by {feature.grid}"
+
+
+def fitted(noisy: NoisyMoments, rng: np.random.Generator) -> Slopes:
+    """The model of noisy moments, and 95 % intervals for its slopes: noise, sampling and the ridge's pull.
+
+    Source:
+        First-order noise of the score, drawn 200 times from its known law; docs/explanation/search.md.
+    """
+    moments = noisy.moments
+    n, p = max(moments.count, 1.0), len(moments.sums)
+    covariance = covariance_of(moments)
+    ridge = ridge_of(p - 1, float(np.sqrt(noisy.variances[2])), n)
+    beta = slopes_of(covariance, ridge)
+    w = np.concatenate([-beta, [1.0]])
+    means = moments.sums / n
+    solved = np.linalg.inv(covariance[:-1, :-1] + ridge * np.eye(p - 1))
+    scores = np.stack([_score_noise(noisy, w, means, n, rng) for _ in range(DRAWS)])
+    noise = solved @ np.cov(scores.T).reshape(p - 1, p - 1) @ solved
+    left = max(float(w @ covariance @ w), 0.0)
+    sampling = left * solved / n
+    pull = ridge * solved @ beta
+    half = Z95 * np.sqrt(np.diag(noise) + np.diag(sampling)) + np.abs(pull)
+    whole = max(float(covariance[-1, -1]), 1e-12)
+    risk = float(np.trace(covariance[:-1, :-1] @ (noise + sampling))) / whole
+    return Slopes(beta, beta - half, beta + half, float(means[-1] - means[:-1] @ beta), 1 - left / whole, risk)
+
+
+def _score_noise(noisy: NoisyMoments, w: Floats, means: Floats, n: float, rng: np.random.Generator) -> Floats:
+    """How one draw of noise moves the normal equations, (p - 1,)."""
+    zero, first, second = (float(np.sqrt(v)) for v in noisy.variances)
+    E = symmetric_noise(rng, len(w), second, is_halved=noisy.is_halved)
+    e, e0 = rng.normal(0, first, len(w)), rng.normal(0, zero)
+    moved = E @ w - means * float(w @ e) - float(w @ means) * e + means * float(w @ means) * e0
+    return np.asarray(moved[:-1] / n)
+
+
+def own_moments(training: LocalRows | ReleasedSums, own: Offer | None) -> NoisyMoments:
+    """The request's own moments: of its release, or exactly, of its rows."""
+    if isinstance(training, ReleasedSums):
+        assert own is not None
+        return totals_of(own)
+    rows = training.numbers
+    return NoisyMoments(Moments(float(len(rows)), rows.sum(axis=0), rows.T @ rows), (0.0, 0.0, 0.0))
+
+
+def agree(one: Slopes, other: Slopes) -> bool:
+    """Whether two models' intervals meet in every slope."""
+    return bool(((one.low <= other.high) & (other.low <= one.high)).all())
+
+
+def model_of(slopes: Slopes, names: Sequence[str], scales: Scales) -> FittedModel:
+    """The model in the attributes' own units."""
+    return in_own_units(names, scales, slopes.values, slopes.low, slopes.high, slopes.intercept, slopes.r2)

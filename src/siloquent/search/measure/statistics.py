@@ -1,0 +1,180 @@
+"""The room where rows meet noise: sums by key of whole records, each order with its own noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.search.domains import Feature, JoinKey
+from siloquent.search.offers import Measured
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from siloquent.data import PrivateTable
+    from siloquent.ledger import Permit
+    from siloquent.search.plan import OfferPlan
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def measure(plan: OfferPlan, table: PrivateTable, permit: Permit) -> Measured:
+    """Counts, sums and second moments of all records, with noise.
+
+    Raises:
+        NotAllowed: The permit is not an open one of this table.
+        DataError: The source failed; the charge stands.
+    Privacy:
+        ``plan.event`` in the account's unit and adjacency: whole records no longer than ``plan.longest``, whose sums
+        of all orders one unit moves by at most what the event says. Proof: docs/explanation/search.md.
+    Source:
+        "Saibot: A Differentially Private Data Search Platform" (PVLDB 2023), algorithm 1; all orders in one joint
+        release with whole noise instead of one scale for all.
+    """
+    kernel = SumBatch(plan.features, plan.keys, plan.steps, plan.spec.norm_cut, plan.spec.second_moments)
+    return noisy(plan, kernel.unpacked(table.fold(kernel, np.add, list(plan.places), permit, encoded=True)))
+
+
+def noisy(plan: OfferPlan, exact: Measured) -> Measured:
+    """``exact`` with the plan's noise: entries off the diagonal of second moments get half the variance.
+
+    Privacy:
+        ``plan.event``, for the unit that ``plan`` was made for.
+    """
+    zero, first, second = plan.parameters
+    return Measured(
+        counts=tuple(_noisy(plan, counts, zero) for counts in exact.counts),
+        sums=tuple(_noisy(plan, sums, first) for sums in exact.sums),
+        second=None if exact.second is None else _noisy_matrices(plan, exact.second, second),
+    )
+
+
+def _noisy_matrices(plan: OfferPlan, exact: Integers, parameter: Fraction | None) -> Integers:
+    """Symmetric noise on symmetric matrices, shape (.., p, p)."""
+    assert parameter is not None
+    p = exact.shape[-1]
+    off, on = np.triu_indices(p, 1), np.diag_indices(p)
+    found = np.zeros_like(exact)
+    found[..., off[0], off[1]] = _noisy(
+        plan, exact[..., off[0], off[1]], parameter / 2 if plan.is_halved else parameter
+    )
+    found += np.swapaxes(found, -1, -2)
+    found[..., on[0], on[1]] = _noisy(plan, exact[..., on[0], on[1]], parameter)
+    return found
+
+
+def _noisy(plan: OfferPlan, values: Integers, parameter: Fraction | None) -> Integers:
+    from siloquent.privacy.noise import add_gaussian, add_laplace
+
+    whole = np.ascontiguousarray(values)
+    if parameter is None:  # the number of rows, where neighbours never differ in it
+        return whole
+    if plan.noise == "gaussian":
+        return add_gaussian(whole, variance=parameter)
+    return add_laplace(whole, scale=parameter)
+
+
+@dataclass(frozen=True, slots=True)
+class SumBatch:
+    """The kernel of a fold: a batch of places to sums, one after the other. It can be sent to other processes."""
+
+    features: tuple[Feature, ...]
+    keys: tuple[JoinKey, ...]
+    steps: int
+    norm_cut: float | None
+    second: str
+
+    def __call__(self, batch: pa.RecordBatch) -> Integers:
+        places = {
+            name: np.asarray(batch.column(name).to_numpy(zero_copy_only=False), dtype=np.int64)
+            for name in batch.schema.names
+        }
+        cells = [cells_of(key, places, batch.num_rows) for key in self.keys]
+        keep = np.ones(batch.num_rows, dtype=np.bool_)
+        for cell in cells:
+            keep &= cell >= 0
+        records = whole_records(self.features, places, batch.num_rows, self.steps, self.norm_cut)[keep]
+        return self.summed(records, [cell[keep] for cell in cells])
+
+    def summed(self, records: Integers, cells: list[Integers]) -> Integers:
+        """Exact sums of whole records, flat.
+
+        Privacy:
+            None: exact. One record moves them by at most what ``maths/joint.py`` says.
+        """
+        parts: list[NDArray[Any]] = []
+        grouped = list(zip(cells, (key.cells for key in self.keys), strict=True)) or [
+            (np.zeros(len(records), dtype=np.int64), 1)
+        ]
+        for cell, size in grouped:
+            # Doubles hold every sum exactly: a batch has at most 2^31 records of at most 2^10 steps.
+            parts.append(np.bincount(cell, minlength=size))
+            parts.append(np.stack([np.bincount(cell, weights=w, minlength=size) for w in records.T], axis=1).ravel())
+        if self.second == "total":
+            parts.append((records.T.astype(np.float64) @ records.astype(np.float64)).ravel())
+        elif self.second == "per-key":
+            cell, size = grouped[0]
+            products = [np.bincount(cell, weights=a * b, minlength=size) for a in records.T for b in records.T]
+            parts.append(np.stack(products, axis=1).ravel())
+        return np.concatenate(parts).astype(np.int64)
+
+    def unpacked(self, flat: Integers) -> Measured:
+        """The sums that ``summed`` put one after the other."""
+        p = sum(len(feature.columns) for feature in self.features)
+        sizes = [key.cells for key in self.keys] or [1]
+        counts, sums, at = [], [], 0
+        for size in sizes:
+            counts.append(flat[at : at + size])
+            sums.append(flat[at + size : at + size * (1 + p)].reshape(size, p))
+            at += size * (1 + p)
+        rest = flat[at:]
+        second = None if not len(rest) else rest.reshape((p, p) if self.second == "total" else (sizes[0], p, p))
+        return Measured(tuple(counts), tuple(sums), second)
+
+
+def cells_of(key: JoinKey, places: dict[str, Integers], rows: int) -> Integers:
+    """The cell of each row, -1 where a part of its key is OUTSIDE."""
+    cell, inside = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=np.bool_)
+    for part in key.parts:
+        place = places[part.name]
+        inside &= (place >= 0) & (place < part.cells)
+        cell = cell * part.cells + place
+    return np.where(inside, cell, -1)
+
+
+def whole_records(
+    features: tuple[Feature, ...], places: dict[str, Integers], rows: int, steps: int, norm_cut: float | None
+) -> Integers:
+    """The records in whole steps, shape (rows, columns), none longer than the plan's ``longest``.
+
+    What has no value (OUTSIDE, NULL) is 0, the middle of the range, so that every row counts.
+    """
+    found = np.rint(unit_records(features, places, rows) * steps).astype(np.int64)
+    if norm_cut is None:
+        return found
+    lengths = np.sqrt((found.astype(np.float64) ** 2).sum(axis=1))
+    longer = lengths > norm_cut * steps
+    # Rounding towards zero makes no record longer; the last digits of a quotient might.
+    factor = (norm_cut * steps * (1 - 1e-12)) / lengths[longer]
+    found[longer] = np.trunc(found[longer] * factor[:, None]).astype(np.int64)
+    return found
+
+
+def unit_records(features: tuple[Feature, ...], places: dict[str, Integers], rows: int) -> Floats:
+    """The records with every column in -1..1, shape (rows, columns)."""
+    columns: list[Floats] = []
+    for feature in features:
+        place = places[feature.name]
+        has = (place >= 0) & (place < feature.steps)
+        if feature.kind == "category":
+            columns += [(place == value).astype(np.float64) for value in range(feature.steps)]
+        else:
+            columns.append(np.where(has, (2.0 * place - (feature.steps - 1)) / (feature.steps - 1), 0.0))
+        if feature.indicator:
+            columns.append((~has).astype(np.float64))
+    return np.stack(columns, axis=1) if columns else np.zeros((rows, 0))

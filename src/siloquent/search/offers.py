@@ -1,0 +1,206 @@
+"""An offer: noisy sums by key with the public domains that read them, and its safe file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import ReleaseError
+from siloquent.privacy import Event, event_from_json, event_to_json
+from siloquent.releases.arrays import pack, unpack
+from siloquent.search.domains import (
+    Feature,
+    JoinKey,
+    features_from_plain,
+    features_to_plain,
+    key_from_plain,
+    key_to_plain,
+)
+from siloquent.search.plan.planner import Parameters, deviation
+
+FORMAT = 1
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+_MOST_VALUE = 2**60
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """What a measurement released, in whole steps: for each key counts (cells,) and sums (cells, columns).
+
+    ``second``: products (columns, columns), or one such matrix a cell, or None. An offer without keys has one cell.
+    """
+
+    counts: tuple[Integers, ...]
+    sums: tuple[Integers, ...]
+    second: Integers | None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The release: where it stands in which ledger, what was promised."""
+
+    account: str
+    ledger: str
+    seq: int
+    hash: str
+    guarantee: str
+    unit: str
+    adjacency: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Offer:
+    """Noisy sums and all that is needed to read them; a value that exists has arrays of its keys' shapes.
+
+    ``steps``: whole steps from 0 to 1 in every column. ``noise``, ``parameters``: the law of counts, sums and second
+    moments; ``is_halved``: entries off the diagonal have half the variance.
+    """
+
+    table: str
+    features: tuple[Feature, ...]
+    keys: tuple[JoinKey, ...]
+    measured: Measured
+    steps: int
+    noise: str
+    parameters: Parameters
+    is_halved: bool
+    event: Event
+    owner: str = ""
+    part: Part | None = None
+    request: str = "{}"
+    schema_digest: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        p, sizes = len(self.columns), [key.cells for key in self.keys] or [1]
+        found = self.measured
+        shapes = [(c.shape, s.shape) for c, s in zip(found.counts, found.sums, strict=True)]
+        if shapes != [((size,), (size, p)) for size in sizes]:
+            raise ReleaseError("The offer's sums do not have the shape of its keys and features.")
+        if found.second is not None and found.second.shape not in ((p, p), (sizes[0], p, p)):
+            raise ReleaseError("The offer's second moments do not have the shape of its features.")
+        arrays = [*found.counts, *found.sums, *([] if found.second is None else [found.second])]
+        if any(array.dtype != np.int64 or np.abs(array).max(initial=0) > _MOST_VALUE for array in arrays):
+            raise ReleaseError("The offer's sums are whole numbers below 2^60.")
+
+    @property
+    def id(self) -> str:
+        """Its name among others: its ledger's first characters and its place there."""
+        assert self.part is not None
+        return f"{self.part.ledger[:8]}-{self.part.seq:06d}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all features' columns."""
+        return tuple(column for feature in self.features for column in feature.columns)
+
+    @property
+    def scale(self) -> tuple[tuple[float, float], ...]:
+        """For each column (middle, half range) in its feature's unit."""
+        return tuple(one for feature in self.features for one in feature.scale)
+
+    @property
+    def deviations(self) -> tuple[float, float, float]:
+        """Of the noise on a count, a sum and a second moment on the diagonal, in units of -1..1."""
+        law = "gaussian" if self.noise == "gaussian" else "laplace"
+        zero, first, second = (deviation(law, parameter) for parameter in self.parameters)  # type: ignore[arg-type]
+        return zero, first / self.steps, second / self.steps**2
+
+    def by_key(self, key: int) -> tuple[Floats, Floats]:
+        """Noisy counts (cells,) and sums (cells, columns) in units of -1..1."""
+        return self.measured.counts[key].astype(np.float64), self.measured.sums[key] / self.steps
+
+    def second(self) -> Floats | None:
+        """Noisy mean products' sums (columns, columns) in units of -1..1, over all keys."""
+        found = self.measured.second
+        if found is None:
+            return None
+        return np.asarray((found if found.ndim == 2 else found.sum(axis=0)) / self.steps**2)
+
+    def sentence(self) -> str:
+        """The guarantee in words."""
+        return "" if self.part is None else self.part.guarantee
+
+    def to_bytes(self) -> bytes:
+        """The file ``moments.npz``: arrays of whole numbers and text, no objects; equal offers give equal bytes."""
+        part = self.part
+        words = {
+            "format": FORMAT,
+            "table": self.table,
+            "features": features_to_plain(self.features),
+            "keys": [key_to_plain(key) for key in self.keys],
+            "steps": self.steps,
+            "noise": self.noise,
+            "parameters": [None if value is None else str(value) for value in self.parameters],
+            "is_halved": self.is_halved,
+            "event": event_to_json(self.event),
+            "owner": self.owner,
+            "part": None if part is None else {name: getattr(part, name) for name in Part.__dataclass_fields__},
+            "request": self.request,
+            "schema_digest": self.schema_digest,
+            "notes": list(self.notes),
+        }
+        arrays: dict[str, Integers] = {}
+        for i, (counts, sums) in enumerate(zip(self.measured.counts, self.measured.sums, strict=True)):
+            arrays |= {f"counts{i}": counts, f"sums{i}": sums}
+        if self.measured.second is not None:
+            arrays["second"] = self.measured.second
+        return pack(arrays, words)
+
+
+def offer_from_bytes(data: bytes) -> Offer:
+    """The offer that ``to_bytes`` wrote; nothing in ``data`` is run.
+
+    Raises:
+        ReleaseError: It is no offer, was cut or edited, or holds what no offer holds.
+    """
+    try:
+        arrays, words = unpack(data)
+        if words["format"] != FORMAT:
+            raise ReleaseError("The offer has a later format.", fix="pip install --upgrade siloquent")
+        keys = tuple(key_from_plain(plain) for plain in words["keys"])
+        many = range(max(1, len(keys)))
+        measured = Measured(
+            counts=tuple(arrays.pop(f"counts{i}") for i in many),
+            sums=tuple(arrays.pop(f"sums{i}") for i in many),
+            second=arrays.pop("second", None),
+        )
+        if arrays or not isinstance(words["steps"], int) or words["steps"] < 1:
+            raise ValueError("more arrays than an offer has")
+        if words["noise"] not in ("gaussian", "laplace"):
+            raise ValueError("unknown noise")
+        parameters = [None if text is None else _positive(text) for text in words["parameters"]]
+        return Offer(
+            table=str(words["table"]),
+            features=features_from_plain(words["features"]),
+            keys=keys,
+            measured=measured,
+            steps=words["steps"],
+            noise=words["noise"],
+            parameters=(parameters[0], parameters[1], parameters[2]),
+            is_halved=bool(words["is_halved"]),
+            event=event_from_json(words["event"]),
+            owner=str(words["owner"]),
+            part=None if words["part"] is None else Part(**words["part"]),
+            request=str(words["request"]),
+            schema_digest=str(words["schema_digest"]),
+            notes=tuple(str(note) for note in words["notes"]),
+        )
+    except ReleaseError:
+        raise
+    except Exception:  # allowed: whatever a hostile file does to the readers, it is no offer
+        raise ReleaseError(
+            "The file is no offer, or it was cut or changed.", fix="siloquent verify RELEASE, then send it again"
+        ) from None
+
+
+def _positive(text: Any) -> Fraction:
+    value = Fraction(text)
+    if value <= 0:
+        raise ValueError("not above 0")
+    return value

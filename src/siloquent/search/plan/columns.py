@@ -1,0 +1,76 @@
+"""From declarations to an offer's columns and keys: domains alone, no rows."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from fractions import Fraction
+
+from siloquent.errors import SchemaError
+from siloquent.schema import Attribute, TableSchema
+from siloquent.search.domains import Feature, JoinKey, KeyPart
+from siloquent.search.spec import MOST_CELLS, KeyOf, OfferSpec
+
+MOST_COLUMNS = 2_000
+
+
+def features_of(spec: OfferSpec, schema: TableSchema) -> tuple[Feature, ...]:
+    """The features with their units.
+
+    Raises:
+        UnknownName, SchemaError: One was never declared, is a text, or has one value only.
+    """
+    found = tuple(feature_of(schema.domain[name], indicator=name in spec.indicators) for name in spec.features)
+    if sum(len(feature.columns) for feature in found) > MOST_COLUMNS:
+        raise SchemaError(f"The features have more than {MOST_COLUMNS:,} columns.", fix="leave wide categories out")
+    return found
+
+
+def feature_of(attribute: Attribute, *, indicator: bool = False) -> Feature:
+    """One attribute as a feature."""
+    if not attribute.is_countable or attribute.is_temporal:
+        raise SchemaError(
+            f"Attribute {attribute.name!r} is {attribute.kind}; features are numbers, booleans and categories.",
+            fix="derive a number from it in the table file, such as its year or length",
+        )
+    if attribute.steps < 2:
+        raise SchemaError(f"Attribute {attribute.name!r} has one declared value only, so it tells nothing.")
+    if attribute.kind == "category":
+        return Feature(attribute.name, "category", values=attribute.values, indicator=indicator)
+    if attribute.kind == "boolean":
+        return Feature(attribute.name, "boolean", indicator=indicator)
+    lo, hi, grid = (str(Fraction(bound)) for bound in (attribute.lo, attribute.hi, attribute.grid))  # type: ignore[arg-type]
+    return Feature(attribute.name, attribute.kind, lo, hi, grid, indicator=indicator)
+
+
+def join_key(key: KeyOf, schema: TableSchema) -> JoinKey:
+    """One key with its cells.
+
+    Raises:
+        UnknownName, SchemaError: An attribute was never declared, has no finite domain, or there are too many cells.
+    """
+    parts = tuple(_part(schema.domain[name]) for name in key.attributes)
+    cells = math.prod(part.cells for part in parts)
+    if cells > MOST_CELLS:
+        raise SchemaError(
+            f"The key {key.name} has {cells:,} values; the most is {MOST_CELLS:,}.", fix="join by a coarser attribute"
+        )
+    if key.parent is not None and parts[0].kind != "category":
+        raise SchemaError(f"The parent of {key.name} is taken from first characters, so the key must be a category.")
+    return JoinKey(parts, key.parent)
+
+
+def _part(attribute: Attribute) -> KeyPart:
+    if not attribute.is_countable:
+        raise SchemaError(
+            f"The key {attribute.name!r} is {attribute.kind}, whose values are not declared and would tell about rows.",
+            fix=f'type = "category" with values = [..] for the attribute "{attribute.name}"',
+        )
+    more = attribute.size - attribute.steps
+    if attribute.kind in ("category", "boolean"):
+        return KeyPart(attribute.name, attribute.kind, attribute.steps, values=attribute.values, more=more)
+    if attribute.steps > MOST_CELLS:
+        raise SchemaError(f"The key {attribute.name!r} has {attribute.steps:,} values; the most is {MOST_CELLS:,}.")
+    lo, grid = attribute.lo, attribute.grid
+    first = lo.isoformat() if isinstance(lo, datetime) else str(Fraction(lo))  # type: ignore[arg-type]
+    return KeyPart(attribute.name, attribute.kind, attribute.steps, first, str(Fraction(grid)), more=more)  # type: ignore[arg-type]

@@ -1,0 +1,67 @@
+"""Which keys may meet: short signatures of public key domains, compared by the hundred thousand."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.maths.lsh import Jaccard
+from siloquent.maths.lsh.minhash import MinHashes, draw_minhashes
+from siloquent.search.domains import JoinKey
+
+Signatures = NDArray[np.int32]
+LENGTH = 128
+LEAST_CONTAINED = 0.5
+_BITS = 30
+_SEED = 20_230_704
+"""Public and fixed: signatures made anywhere can be compared."""
+
+
+@lru_cache(maxsize=1)
+def _hashes() -> MinHashes:
+    return draw_minhashes(Jaccard(), rows=LENGTH, seed=_SEED, width=2**_BITS)
+
+
+def signature(key: JoinKey) -> Signatures:
+    """The signature of a key's declared values, (128,): no row is behind it."""
+    labels = ["\x1f".join(parts) for parts in _values(key)]
+    tokens = np.array([_token(label) for label in labels], dtype=np.uint32)
+    found = _hashes().buckets(tokens, np.array([0, len(tokens)], dtype=np.int64))
+    return np.asarray(found[0], dtype=np.int32)
+
+
+def _values(key: JoinKey) -> list[tuple[str, ...]]:
+    found = []
+    for cell in range(key.cells):
+        labels = key.labels(cell)
+        if None not in labels:
+            found.append(tuple(str(label) for label in labels))
+    return found
+
+
+def _token(label: str) -> int:
+    return int.from_bytes(hashlib.blake2b(label.encode(), digest_size=4).digest(), "little")
+
+
+def contained(own: Signatures, size: int, others: Signatures, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """About which share of a key's ``size`` values each other key has, too, shape (others,).
+
+    Args:
+        others: Signatures, shape (others, 128).
+    """
+    similar = (others == own).mean(axis=1)
+    return np.asarray(np.minimum(similar * (size + sizes) / ((1 + similar) * size), 1.0))
+
+
+def proposed(own: JoinKey, others: Sequence[JoinKey]) -> list[tuple[int, float]]:
+    """The keys that share at least half of ``own``'s values, by their place, with the estimated share; most first."""
+    if not others:
+        return []
+    sizes = np.array([len(_values(other)) for other in others], dtype=np.int64)
+    shares = contained(signature(own), len(_values(own)), np.stack([signature(o) for o in others]), sizes)
+    order = np.argsort(-shares, kind="stable")
+    return [(int(i), float(shares[i])) for i in order if shares[i] >= LEAST_CONTAINED]

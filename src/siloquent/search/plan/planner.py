@@ -1,0 +1,263 @@
+"""From spec and declaration to whole steps, noise, event and price. No row is read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal
+
+from siloquent.errors import RequestError
+from siloquent.maths.joint import Release, l1_moved
+from siloquent.privacy import (
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    accountant,
+    digits,
+)
+from siloquent.privacy.prices import drawable
+from siloquent.schema import TableSchema
+from siloquent.search.domains import Feature, JoinKey
+from siloquent.search.plan.columns import features_of, join_key
+from siloquent.search.spec import OfferSpec
+
+Noise = Literal["gaussian", "laplace"]
+Parameters = tuple[Fraction | None, Fraction | None, Fraction | None]
+STEPS = (1_023, 255, 63, 15)
+"""Whole steps from 0 to half a range, the finest for which the noise can be drawn."""
+MOST_SUMS = 10**7
+_MOST_VARIANCE = 2**49
+_MOST_SCALE = 2**49
+_UNIT = Fraction(2**40)
+"""In the joint event, squared changes are counted in parts of this variance."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OfferPlan:
+    """An offer that is ready to be measured: everything but the rows.
+
+    ``steps``: whole steps from 0 to 1 in every column. ``longest``: the squared length of the longest record, in steps.
+    ``parameters``: Gaussian variance or Laplace scale of counts, sums and second moments (on the diagonal), None where
+    an order is not released or, for counts alone, exact.
+    """
+
+    spec: OfferSpec
+    schema: TableSchema
+    features: tuple[Feature, ...]
+    keys: tuple[JoinKey, ...]
+    steps: int
+    longest: int
+    noise: Noise
+    parameters: Parameters
+    event: Event
+    notes: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all features' columns."""
+        return tuple(column for feature in self.features for column in feature.columns)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The attributes that are read, keys first."""
+        return tuple(dict.fromkeys([p.name for key in self.keys for p in key.parts] + [f.name for f in self.features]))
+
+    @property
+    def price(self) -> Fraction:
+        """What is charged, in the account's epsilon or rho: whole units of the ledger, rounded up."""
+        book = accountant(self.schema.budget.accountant)
+        return Fraction(book.cost(self.event).amount, book.scale)
+
+    @property
+    def numbers(self) -> int:
+        """How many noisy numbers are released."""
+        p, cells = len(self.columns), sum(key.cells for key in self.keys) or 1
+        second = {"none": 0, "total": p * (p + 1) // 2, "per-key": cells * p * (p + 1) // 2}
+        return cells * (1 + p) + second[self.spec.second_moments]
+
+    @property
+    def is_halved(self) -> bool:
+        """Whether entries off the diagonal have half the variance: the joint event counts their changes twice."""
+        return self.noise == "gaussian" and self.spec.mechanism == "joint"
+
+    def mean_error(self, rows: float) -> float:
+        """The standard error that noise alone gives a key's mean over ``rows`` rows, in half ranges."""
+        return deviation(self.noise, self.parameters[1]) / self.steps / rows
+
+
+def deviation(noise: Noise, parameter: Fraction | None) -> float:
+    """The standard deviation of discrete noise, 0 where there is none."""
+    if parameter is None:
+        return 0.0
+    if noise == "gaussian":
+        return math.sqrt(parameter)
+    less = -math.expm1(-1 / float(parameter))
+    return math.sqrt(2 * (1 - less)) / less
+
+
+def plan(spec: OfferSpec, schema: TableSchema) -> OfferPlan:
+    """The plan of ``spec``.
+
+    Raises:
+        UnknownName, SchemaError: A key or feature has no finite domain, or one value only.
+        RequestError: Too many numbers, or the budget does not fit the account.
+    """
+    if schema.budget.accountant == "pure" and spec.mechanism != "joint":
+        raise RequestError("The paper's mechanisms add Gaussian noise; a pure account needs another.", fix="joint")
+    features, keys = features_of(spec, schema), tuple(join_key(key, schema) for key in spec.keys)
+    for steps in STEPS:
+        made = _planned(spec, schema, features, keys, steps)
+        if made is not None:
+            return _with_notes(made)
+    raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.01" or more')
+
+
+def longest_record(features: tuple[Feature, ...], steps: int, norm_cut: float | None) -> int:
+    """The greatest squared length of a record in whole steps: each block has one number of at most ``steps``."""
+    whole = sum(feature.blocks for feature in features) * steps**2
+    return whole if norm_cut is None else min(whole, math.floor((norm_cut * steps) ** 2))
+
+
+def _planned(
+    spec: OfferSpec, schema: TableSchema, features: tuple[Feature, ...], keys: tuple[JoinKey, ...], steps: int
+) -> OfferPlan | None:
+    """The plan with so many steps; None where its noise cannot be drawn."""
+    made = OfferPlan(
+        spec=spec,
+        schema=schema,
+        features=features,
+        keys=keys,
+        steps=steps,
+        longest=longest_record(features, steps, spec.norm_cut),
+        noise="laplace" if schema.budget.accountant == "pure" else "gaussian",
+        parameters=(None, None, None),
+        event=Composed(()),
+    )
+    if made.numbers > MOST_SUMS:
+        raise RequestError(
+            f"The offer would hold {made.numbers:,} numbers; the most is {MOST_SUMS:,}.",
+            fix="a coarser key, fewer features, or no second moments per key",
+        )
+    if made.longest < 1:
+        return None
+    return _laplace(made) if made.noise == "laplace" else _gaussian(made)
+
+
+def _release(made: OfferPlan) -> Release:
+    schema = made.schema
+    return Release(
+        longest=made.longest,
+        keys=max(1, len(made.keys)),
+        replaced=schema.replace_one,
+        records=schema.unit.max_rows,
+        keeps_key=_is_counted_exactly(made),
+    )
+
+
+def _is_counted_exactly(made: OfferPlan) -> bool:
+    """Whether the number of rows is the same for all neighbours: every row counts, and each is one unit."""
+    return made.schema.replace_one and not made.keys and made.schema.unit.kind == "row"
+
+
+def _gaussian(made: OfferPlan) -> OfferPlan | None:
+    shares = made.spec.parts
+    if _is_counted_exactly(made):
+        shares = (Fraction(0), *shares[1:])
+    release = _release(made)
+    if made.spec.mechanism == "joint":
+        found = release.variances(shares, _rho(made, release, shares))
+    else:
+        found = _paper(made, release, _rho(made, release, shares))
+    rounded = [None if v is None else drawable(v) for v in found]
+    if any(v is not None and v > _MOST_VARIANCE for v in rounded):
+        return None
+    variances: Parameters = (rounded[0], rounded[1], rounded[2])
+    event = DiscreteGaussian(_UNIT, math.ceil(release.moved(variances) * _UNIT))
+    return replace(made, parameters=variances, event=event)
+
+
+def _rho(made: OfferPlan, release: Release, shares: tuple[Fraction, Fraction, Fraction]) -> Fraction:
+    if made.spec.budget is not None:
+        return _amount(made)
+    assert made.spec.accuracy is not None
+    goal = made.spec.accuracy
+    # The variance of a sum that gives the wanted error, in whole steps; at rho 1 it would be the first one over rho.
+    # An error is told in ranges, which are two half ranges.
+    wanted = Fraction(2 * goal.mean_error * goal.rows_per_key * made.steps) ** 2
+    at_one = release.variances(shares, Fraction(1))[1]
+    assert at_one is not None
+    return at_one / wanted
+
+
+def _laplace(made: OfferPlan) -> OfferPlan | None:
+    """Noise of each order for its own part of epsilon; a Laplace release has nothing to gain from being joint."""
+    spec, schema = made.spec, made.schema
+    if spec.budget is None:
+        raise RequestError("An accuracy is planned in zCDP accounts; a pure one needs a budget.", fix="--epsilon 1")
+    epsilon, shares = _amount(made), spec.parts
+    blocks = sum(feature.blocks for feature in made.features)
+    moved = l1_moved(
+        made.longest, blocks, keys=max(1, len(made.keys)), replaced=schema.replace_one, records=schema.unit.max_rows
+    )
+    if _is_counted_exactly(made):
+        shares = (Fraction(0), *shares[1:])
+    # Shares are of counts and sums of every key, as in the Gaussian release.
+    parts = [
+        None if share == 0 else DiscreteLaplace(drawable(l1 * sum(shares) / (epsilon * share)), l1)
+        for share, l1 in zip(shares, moved, strict=True)
+    ]
+    scales = [None if part is None else part.scale for part in parts]
+    if any(scale is not None and scale > _MOST_SCALE for scale in scales):
+        return None
+    event = Composed(tuple(part for part in parts if part is not None))
+    return replace(made, parameters=(scales[0], scales[1], scales[2]), event=event)
+
+
+def _paper(made: OfferPlan, release: Release, rho: Fraction) -> Parameters:
+    """The noise of the paper's mechanisms at the same price.
+
+    FPM: one variance for all orders. FPM-OPT: each order by itself, for an equal part of the price.
+    """
+    released = [not _is_counted_exactly(made), True, made.spec.second_moments != "none"]
+
+    def moved(orders: list[bool]) -> Fraction:
+        ones = [Fraction(1) if wanted else None for wanted in orders]
+        return release.moved((ones[0], ones[1], ones[2]))
+
+    if made.spec.mechanism == "fpm":
+        each = [moved(released) / (2 * rho)] * 3
+    else:
+        each = [moved([i == order for i in range(3)]) * sum(released) / (2 * rho) for order in range(3)]
+    found = [variance if wanted else None for variance, wanted in zip(each, released, strict=True)]
+    return found[0], found[1], found[2]
+
+
+def _amount(made: OfferPlan) -> Fraction:
+    """What the budget is in the account's own money."""
+    assert made.spec.budget is not None
+    declared = made.schema.budget
+    return made.spec.budget.in_account(declared.accountant, delta=declared.delta - declared.delta_events)
+
+
+def _with_notes(made: OfferPlan) -> OfferPlan:
+    """What the plan cannot do, said before anything is spent, from public facts."""
+    notes, size = [], made.schema.size_hint
+    for key in made.keys:
+        if size is None:
+            continue
+        rows = size / key.cells
+        error = made.mean_error(max(rows, 1))
+        if error > 0.5:
+            notes.append(
+                f"by {key.name} there are about {digits(rows, 2)} rows a value: noise of +-{digits(error, 2)} half "
+                "ranges on each mean hides what tells them apart"
+            )
+    if not made.keys and size is not None:
+        error = deviation(made.noise, made.parameters[2]) / made.steps**2 / size
+        if error > 0.1:
+            notes.append(
+                f"with {size:,} rows, noise of +-{digits(error, 2)} on each mean product hides linear relations"
+            )
+    return replace(made, notes=tuple(notes))

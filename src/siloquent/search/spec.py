@@ -1,0 +1,269 @@
+"""What can be offered and asked for: frozen values that check themselves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from siloquent.errors import RequestError
+from siloquent.privacy import exact
+from siloquent.privacy.prices import Budget, Exact
+
+Mechanism = Literal["joint", "fpm", "fpm-opt"]
+SecondMoments = Literal["total", "per-key", "none"]
+Kind = Literal["join", "union"]
+Model = Literal["linear", "logistic", "poisson"]
+MOST_FEATURES = 500
+MOST_KEYS = 8
+MOST_CELLS = 10**6
+FOR_JOINS = ("0.4", "0.6", "0")
+FOR_UNIONS = ("0.02", "0.18", "0.8")
+FOR_REQUESTS = ("0.25", "0.6", "0.15")
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How exact the mean of a key with ``rows_per_key`` rows should be: a standard error of ``mean_error`` ranges."""
+
+    mean_error: float
+    rows_per_key: int
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.mean_error, int | float) and 0 < self.mean_error < 1):
+            raise RequestError(f"mean_error is a share of the range, between 0 and 1, not {self.mean_error!r}.")
+        if not isinstance(self.rows_per_key, int) or self.rows_per_key < 1:
+            raise RequestError(f"rows_per_key is a whole number of at least 1, not {self.rows_per_key!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOf:
+    """A join key: one declared attribute, or several together (composite).
+
+    ``parent``: of a single category key, the number of first characters that name a coarser key (a school's district),
+    towards whose mean a key with few rows is drawn.
+    """
+
+    attributes: tuple[str, ...]
+    parent: int | None = None
+
+    def __init__(self, *attributes: str, parent: int | None = None) -> None:
+        object.__setattr__(self, "attributes", tuple(attributes))
+        object.__setattr__(self, "parent", parent)
+        if not attributes or len(set(attributes)) != len(attributes):
+            raise RequestError("A key is one or several attributes, each named once.", fix='KeyOf("district")')
+        if parent is not None and (len(attributes) != 1 or not isinstance(parent, int) or parent < 1):
+            raise RequestError("parent is a number of first characters, of a key with one attribute.", fix="parent=2")
+
+    @property
+    def name(self) -> str:
+        """Its attributes with ``+``."""
+        return "+".join(self.attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class OfferSpec:
+    """A release of noisy sums by which others find and join a table.
+
+    Args:
+        table: A declared table.
+        features: Numbers, booleans and categories (one number a value) with declared domains.
+        keys: What rows may be joined by; none: the offer is for unions alone.
+        budget, accuracy: Exactly one.
+        second_moments: "total" for unions and requests, "per-key" for many-to-many joins; joins of means need none.
+        shares: Of the price, for counts, sums and second moments; None: what suits ``second_moments`` and keys.
+        mechanism: "joint", or the paper's "fpm" and "fpm-opt" for comparison.
+        norm_cut: Records longer than this are drawn in (1: half a declared range); None: none is, at more noise.
+        indicators: Features whose missing values get a feature of their own; else NULL counts as the range's centre.
+        owner: Who answers for the rows: offers of one owner may be about the same people.
+    """
+
+    table: str
+    features: tuple[str, ...]
+    keys: tuple[KeyOf, ...] = ()
+    budget: Budget | None = None
+    accuracy: Accuracy | None = None
+    second_moments: SecondMoments = "none"
+    shares: tuple[Exact, Exact, Exact] | None = None
+    mechanism: Mechanism = "joint"
+    norm_cut: float | None = None
+    indicators: tuple[str, ...] = ()
+    owner: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("features", "keys", "indicators"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        if not 1 <= len(self.features) <= MOST_FEATURES or len(set(self.features)) != len(self.features):
+            raise RequestError(f"An offer has 1 to {MOST_FEATURES} features, each named once.")
+        if len(self.keys) > MOST_KEYS or len({key.name for key in self.keys}) != len(self.keys):
+            raise RequestError(f"An offer has at most {MOST_KEYS} keys, each named once.")
+        if (self.budget is None) == (self.accuracy is None):
+            raise RequestError("An offer has either a budget or an accuracy.", fix='budget=Budget(epsilon="1")')
+        both = {name for key in self.keys for name in key.attributes} & set(self.features)
+        if both:
+            raise RequestError(f"{sorted(both)[0]!r} is a key and a feature; it can be one of them.")
+        if not set(self.indicators) <= set(self.features):
+            raise RequestError("Indicators belong to features of the offer.", fix="indicators=(a feature,)")
+        self._check_words()
+
+    def _check_words(self) -> None:
+        for name, allowed in (
+            ("second_moments", ("total", "per-key", "none")),
+            ("mechanism", ("joint", "fpm", "fpm-opt")),
+        ):
+            if getattr(self, name) not in allowed:
+                raise RequestError(f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
+        if not self.keys and self.second_moments == "none":
+            object.__setattr__(self, "second_moments", "total")
+        if self.norm_cut is not None and not 0 < self.norm_cut < 1_000:
+            raise RequestError(f"norm_cut is a number above 0, not {self.norm_cut!r}.")
+        shares = self.parts
+        if len(shares) != 3 or min(shares) < 0 or shares[1] == 0 or (shares[2] == 0) != (self.second_moments == "none"):
+            raise RequestError(
+                "Shares are for counts, sums and second moments: none below 0, that of sums above it, and the last one "
+                "0 exactly where no second moments are released.",
+                fix='shares=("0.4", "0.6", "0")',
+            )
+        if self.keys and shares[0] == 0:
+            raise RequestError("With keys, counts need a share of the price.", fix='shares=("0.4", "0.6", "0")')
+
+    @property
+    def parts(self) -> tuple[Fraction, Fraction, Fraction]:
+        """The shares, exactly; they need not add up to 1."""
+        default = FOR_UNIONS if not self.keys else FOR_JOINS if self.second_moments == "none" else FOR_REQUESTS
+        first, second, third = (exact(share) for share in self.shares or default)
+        return first, second, third
+
+    def canonical(self) -> str:
+        """The spec as canonical JSON: equal specs have equal texts."""
+        plain: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in ("table", "features", "second_moments", "mechanism", "norm_cut", "indicators", "owner")
+        }
+        plain["keys"] = [{"attributes": key.attributes, "parent": key.parent} for key in self.keys]
+        plain["budget"] = self.budget and self.budget.plain()
+        accuracy = self.accuracy
+        plain["accuracy"] = accuracy and {"mean_error": accuracy.mean_error, "rows_per_key": accuracy.rows_per_key}
+        plain["shares"] = [str(share) for share in self.parts]
+        return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSpec:
+    """Which offers would improve the prediction of ``target`` from ``features``?
+
+    Args:
+        table: One's own training table.
+        keys: What offers may be joined by.
+        scoring: "local" reads one's own rows exactly, costs nothing and is for the table's owner; "platform" releases
+            the table's moments for ``budget`` and reads nothing but releases.
+        kinds: Joins add features, unions add rows.
+        test_share: Of one's own rows, kept aside to say what was gained (local scoring).
+        max_augmentations, min_gain: Stop after so many, or when the next one gains less R2.
+        model: "linear", or "logistic" (a target of two values) and "poisson" with a stated error.
+    """
+
+    table: str
+    target: str
+    features: tuple[str, ...] = ()
+    keys: tuple[KeyOf, ...] = ()
+    scoring: Literal["local", "platform"] = "local"
+    budget: Budget | None = None
+    kinds: tuple[Kind, ...] = ("join",)
+    test_share: float = 0.25
+    max_augmentations: int = 1
+    min_gain: float = 0.005
+    model: Model = "linear"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", tuple(self.features))
+        keys = tuple(KeyOf(key) if isinstance(key, str) else key for key in self.keys)
+        object.__setattr__(self, "keys", keys)
+        object.__setattr__(self, "kinds", tuple(self.kinds))
+        if len({*self.features, self.target}) != len(self.features) + 1:
+            raise RequestError("Features and target of a request are different attributes, each named once.")
+        self._check_words()
+        if self.scoring == "platform" and self.budget is None:
+            raise RequestError(
+                "Platform scoring releases the table's moments, which needs a budget.",
+                fix='budget=Budget(epsilon="1"), or scoring="local", which costs nothing',
+            )
+        if self.scoring == "local" and self.budget is not None:
+            raise RequestError("Local scoring costs nothing, so it has no budget.", fix='scoring="platform"')
+        if "join" in self.kinds and not self.keys:
+            raise RequestError("Joins need a key.", fix='keys=("district",), or kinds=("union",)')
+        if not 0 <= self.test_share < 1 or not 0 <= self.min_gain < 1:
+            raise RequestError("test_share and min_gain lie from 0 to below 1.")
+        if not isinstance(self.max_augmentations, int) or not 1 <= self.max_augmentations <= 50:
+            raise RequestError(f"max_augmentations is 1 to 50, not {self.max_augmentations!r}.")
+
+    def _check_words(self) -> None:
+        if self.scoring not in ("local", "platform"):
+            raise RequestError(f"scoring is local or platform, not {self.scoring!r}.")
+        if not self.kinds or not set(self.kinds) <= {"join", "union"}:
+            raise RequestError(f"kinds are join and union, not {', '.join(map(repr, self.kinds)) or 'nothing'}.")
+        if self.model not in ("linear", "logistic", "poisson"):
+            raise RequestError(f"model is linear, logistic or poisson, not {self.model!r}.")
+
+    def as_offer(self) -> OfferSpec:
+        """The release that platform scoring makes of the request's own table: features, then the target."""
+        return OfferSpec(
+            table=self.table,
+            features=(*self.features, self.target),
+            keys=self.keys,
+            budget=self.budget,
+            second_moments="total",
+        )
+
+
+def spec_from_plain(plain: dict[str, Any]) -> OfferSpec:
+    """The offer that a TOML file or JSON document declares.
+
+    Raises:
+        RequestError: A key that no offer has, or a value that it cannot have.
+    """
+    values = _known(plain, OfferSpec, "An offer")
+    try:
+        values["keys"] = tuple(_key(key) for key in values.get("keys", ()))
+        if "accuracy" in values and values["accuracy"] is not None:
+            values["accuracy"] = Accuracy(**values["accuracy"])
+        return OfferSpec(**_budgeted(values))
+    except (KeyError, TypeError, ValueError, AttributeError) as wrong:
+        raise RequestError(f"The offer cannot be read: {wrong}.", fix="siloquent search offer --help") from None
+
+
+def request_from_plain(plain: dict[str, Any]) -> RequestSpec:
+    """The request that a TOML file or JSON document declares.
+
+    Raises:
+        RequestError: A key that no request has, or a value that it cannot have.
+    """
+    values = _known(plain, RequestSpec, "A request")
+    try:
+        values["keys"] = tuple(_key(key) for key in values.get("keys", ()))
+        return RequestSpec(**_budgeted(values))
+    except (KeyError, TypeError, ValueError, AttributeError) as wrong:
+        raise RequestError(f"The request cannot be read: {wrong}.", fix="siloquent search find --help") from None
+
+
+def _known(plain: dict[str, Any], kind: type[OfferSpec | RequestSpec], what: str) -> dict[str, Any]:
+    known = sorted(kind.__dataclass_fields__)
+    unknown = sorted(set(plain) - set(known))
+    if unknown:
+        raise RequestError(f"{what} has no {unknown[0]!r}. Known: {', '.join(known)}.")
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()}
+
+
+def _budgeted(values: dict[str, Any]) -> dict[str, Any]:
+    if values.get("budget") is not None:
+        values["budget"] = Budget(**values["budget"])
+    return values
+
+
+def _key(plain: Any) -> KeyOf:
+    if isinstance(plain, str):
+        return KeyOf(plain)
+    if isinstance(plain, list):
+        return KeyOf(*plain)
+    return KeyOf(*plain["attributes"], parent=plain.get("parent"))

@@ -1,0 +1,201 @@
+"""The walk through the rooms of search: offer (plan, reserve, measure, settle), find, augment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from siloquent.charging import Charge, guarantee_of, request_digest, require_planned
+from siloquent.errors import NotAllowed, RequestError
+from siloquent.ledger import Permit, Stored
+from siloquent.search.catalogue import Catalogue
+from siloquent.search.estimate.finding import Asked, find_joins, find_unions
+from siloquent.search.estimate.training import LocalRows, ReleasedSums
+from siloquent.search.found import AugmentPlan, Found
+from siloquent.search.measure import measure, own_rows, own_table
+from siloquent.search.offers import Offer, Part, offer_from_bytes
+from siloquent.search.plan import OfferPlan, feature_of, join_key, plan
+from siloquent.search.spec import OfferSpec, RequestSpec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from siloquent.schema import TableSchema
+    from siloquent.session import Session
+
+
+def offer(session: Session, spec: OfferSpec, *, key: str | None = None, max_cost: str | None = None) -> Offer:
+    """Release the sums that ``spec`` describes, once: whoever has the offer may search with it without end.
+
+    Args:
+        key: The idempotency key: the same key and spec give the same offer for nothing.
+        max_cost: Refuse, before anything is spent, if the price in the account's epsilon or rho is higher.
+    Raises:
+        SchemaError, RequestError: The offer cannot be made so; nothing is spent.
+        BudgetExceeded: What is left does not pay for it; nothing is spent.
+        DataError: The source failed after the reservation; the charge stands, a retry with ``key`` costs no more.
+    Privacy:
+        The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
+        before a row is read. All that is found with the offer is post-processing and free.
+    """
+    schema, account = session.schema(spec.table), session.account(spec.table)
+    chosen = plan(spec, schema)
+    digest = request_digest(session, account, schema, "search offer", spec.canonical())
+    charge = Charge(key, account, digest, max_cost, what="offer")
+    charge.require_affordable(session, chosen.event)
+    session.table_of(schema)  # what is wrong with a source is found before it costs anything
+    permit = charge.reserve(session, chosen.event)
+    stored = permit if isinstance(permit, Stored) else _measured(session, chosen, permit)
+    return assemble(schema, stored)
+
+
+def explain(session: Session, spec: OfferSpec) -> OfferPlan:
+    """What ``spec`` would cost and how noisy it would be: the plan of ``offer``, without touching data.
+
+    Raises:
+        As ``offer``, but for a budget that is too small.
+    """
+    schema = session.schema(spec.table)
+    session.account(spec.table)
+    return plan(spec, schema)
+
+
+def assemble(schema: TableSchema, stored: Stored) -> Offer:
+    """The offer that the ledger keeps, with its guarantee and receipt: the same at every replay."""
+    part = Part(
+        account=stored.account,
+        ledger=stored.receipt.ledger,
+        seq=stored.receipt.seq,
+        hash=stored.receipt.hash,
+        guarantee=guarantee_of(schema, stored).sentence(),
+        unit=schema.unit.words,
+        adjacency=schema.adjacency,
+    )
+    return replace(offer_from_bytes(stored.payload), part=part)
+
+
+def _measured(session: Session, chosen: OfferPlan, permit: Permit) -> Stored:
+    require_planned(permit, chosen.event)
+    measured = measure(chosen, session.table_of(chosen.schema, spent="what was reserved"), permit)
+    made = Offer(
+        table=chosen.schema.name,
+        features=chosen.features,
+        keys=chosen.keys,
+        measured=measured,
+        steps=chosen.steps,
+        noise=chosen.noise,
+        parameters=chosen.parameters,
+        is_halved=chosen.is_halved,
+        event=permit.event,
+        owner=chosen.spec.owner,
+        request=chosen.spec.canonical(),
+        schema_digest=chosen.schema.digest,
+        notes=chosen.notes,
+    )
+    return session.ledger.settle(permit, permit.event, made.to_bytes())
+
+
+def find(
+    session: Session, spec: RequestSpec, catalogue: Catalogue, *, key: str | None = None, max_cost: str | None = None
+) -> Found:
+    """The offers that improve the model of ``spec`` most, together, with intervals and the model.
+
+    Args:
+        key, max_cost: As in ``offer``, for platform scoring.
+    Raises:
+        SchemaError, RequestError: The request cannot be asked so; nothing is spent.
+        NotAllowed: Local scoring reads exact rows, so it is the owner's alone.
+        BudgetExceeded, DataError: As ``offer``, for platform scoring.
+    Privacy:
+        Platform scoring releases the table's moments: one offer, at its price. Local scoring releases nothing and
+        costs nothing: what it says is exact and for the owner; whatever is published of it is a release of its own.
+    """
+    asked = _asked(session, spec)
+    if spec.scoring == "platform":
+        own = offer(session, spec.as_offer(), key=key, max_cost=max_cost)
+        return _found(asked, catalogue, _released(own), own)
+    if session.analyst is not None:
+        raise NotAllowed(
+            "Local scoring reads rows as they are, so it is the owner's alone.",
+            fix='leave --analyst out, as the owner, or scoring = "platform" with a budget',
+        )
+    rows = own_rows(session.table(spec.table), asked.features, asked.keys)
+    if len(rows.numbers) < len(asked.columns) + 2:
+        raise RequestError(f"The table {spec.table!r} has too few rows with every key to learn from.")
+    return _found(asked, catalogue, LocalRows(rows.numbers, rows.cells, tuple(key.cells for key in asked.keys)), None)
+
+
+def _asked(session: Session, spec: RequestSpec) -> Asked:
+    schema = session.schema(spec.table)
+    features = tuple(feature_of(schema.domain[name]) for name in (*spec.features, spec.target))
+    if features[-1].kind == "category":
+        raise RequestError(
+            f"The target {spec.target!r} is a category; a model predicts a number or a boolean.",
+            fix="name another target",
+        )
+    if spec.model == "logistic" and features[-1].steps != 2:
+        raise RequestError(f"A logistic model needs a target of two values; {spec.target!r} has more.", fix="linear")
+    return Asked(spec, features, tuple(join_key(key, schema) for key in spec.keys))
+
+
+def _released(own: Offer) -> ReleasedSums:
+    keys = range(max(1, len(own.keys)))
+    counts, sums = zip(*[own.by_key(i) for i in keys], strict=True)
+    second = own.second()
+    assert second is not None
+    return ReleasedSums(counts, sums, second, own.deviations, own.is_halved)
+
+
+def _found(asked: Asked, catalogue: Catalogue, training: LocalRows | ReleasedSums, own: Offer | None) -> Found:
+    # A public seed: it splits rows and draws from laws of noise that are known, and hides nothing.
+    rng = np.random.default_rng(20_230_704)
+    found = find_joins(asked, catalogue.offers, training, rng) if "join" in asked.spec.kinds else None
+    if "union" in asked.spec.kinds:
+        found = find_unions(asked, catalogue.offers, training, own, rng, found)
+    assert found is not None
+    notes = (*found.notes, *catalogue.notes())
+    if own is None or own.part is None:
+        return replace(found, notes=notes)
+    return replace(found, notes=notes, guarantee=own.sentence(), receipt=own.id)
+
+
+def augment(session: Session, chosen: AugmentPlan, table: str | None = None) -> pa.Table:
+    """One's own rows with the released features and their standard errors, one column each.
+
+    Raises:
+        NotAllowed: It shows exact rows, so it is the owner's alone.
+        SchemaError: The table's keys are not declared as they were when the plan was made.
+    Privacy:
+        None: exact rows, for their owner. The features are public releases of others.
+    """
+    import pyarrow as pa
+
+    if session.analyst is not None:
+        raise NotAllowed("augment shows rows as they are, so it is the owner's alone.", fix="leave --analyst out")
+    name = table or chosen.table
+    schema = session.schema(name)
+    _require_same_keys(schema, chosen)
+    rows, cells = own_table(session.table(name), tuple(step.key for step in chosen.steps))
+    for step, cell in zip(chosen.steps, cells, strict=True):
+        has, at = cell >= 0, np.maximum(cell, 0)
+        values = np.where(has, step.values[at], step.other)
+        errors = np.where(has, step.errors[at], step.other_error)
+        for column, numbers in ((step.name, values), (f"{step.name} error", errors)):
+            if column in rows.column_names:
+                raise RequestError(f"The table {name!r} has a column {column!r} already.", fix="rename it there")
+            rows = rows.append_column(column, pa.array(numbers))
+    return rows
+
+
+def _require_same_keys(schema: TableSchema, chosen: AugmentPlan) -> None:
+    from siloquent.search.spec import KeyOf
+
+    for step in chosen.steps:
+        now = join_key(KeyOf(*(part.name for part in step.key.parts)), schema)
+        if now.digest != replace(step.key, parent=None).digest or now.name != step.key.name:
+            raise RequestError(
+                f"The key {step.key.name} of {schema.name!r} is declared otherwise than when the plan was made.",
+                fix="siloquent search find again",
+            )

@@ -1,0 +1,76 @@
+"""The search verbs of one session, as ``session.search``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from siloquent.search import task
+from siloquent.search.catalogue import Catalogue, add_to_catalogue, load_offer, open_catalogue
+from siloquent.search.found import AugmentPlan, Found
+from siloquent.search.offers import Offer
+from siloquent.search.plan import OfferPlan
+from siloquent.search.release import release_id, save_offer
+from siloquent.search.spec import OfferSpec, RequestSpec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from siloquent.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class SearchVerbs:
+    """offer, explain, find, augment, save, load and publish, for one session's tables and account."""
+
+    session: Session
+
+    def offer(self, spec: OfferSpec, *, key: str | None = None, max_cost: str | None = None) -> Offer:
+        """Release a table's sums once; see ``siloquent.search.offer``.
+
+        Privacy:
+            As declared for the table: charged to this session's account before a row is read.
+        """
+        return task.offer(self.session, spec, key=key, max_cost=max_cost)
+
+    def explain(self, spec: OfferSpec) -> OfferPlan:
+        """What it would cost and how noisy it would be. Touches no data."""
+        return task.explain(self.session, spec)
+
+    def find(
+        self,
+        spec: RequestSpec,
+        catalogue: Catalogue | Path | str,
+        *,
+        key: str | None = None,
+        max_cost: str | None = None,
+    ) -> Found:
+        """The offers that improve a model most; see ``siloquent.search.find``.
+
+        Privacy:
+            Platform scoring is charged like an offer; local scoring costs nothing and is the owner's alone.
+        """
+        known = catalogue if isinstance(catalogue, Catalogue) else open_catalogue(catalogue)
+        return task.find(self.session, spec, known, key=key, max_cost=max_cost)
+
+    def augment(self, plan: AugmentPlan, table: str | None = None) -> pa.Table:
+        """One's own rows with the released features and their errors; see ``siloquent.search.augment``.
+
+        Privacy:
+            None: exact rows, for their owner.
+        """
+        return task.augment(self.session, plan, table)
+
+    def save(self, offer: Offer, folder: Path | None = None) -> Path:
+        """Write the offer as a release folder (default: in the workspace); the same offer is written once."""
+        return save_offer(offer, folder or self.session.workspace.releases / release_id(offer))
+
+    def load(self, folder: Path | str) -> Offer:
+        """The offer in a release's folder."""
+        return load_offer(Path(folder))
+
+    def publish(self, offer: Offer, catalogue: Path | str) -> Path:
+        """Write the offer and copy it into a catalogue's folder."""
+        add_to_catalogue(catalogue, self.save(offer))
+        return Path(catalogue) / offer.id
