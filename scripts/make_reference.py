@@ -30,6 +30,7 @@ ADVICE = {
     "request_invalid": "Change the question as the message says. Nothing was asked of the data.",
     "syntax": "Look at the character that the message names; the language is in the explore reference.",
     "constraint": "Change or drop one of the constraints that the message names, or let it be soft: `hard = false`.",
+    "too_few_reports": "Wait for more reports: `siloquent collect show` counts them by layer.",
     "accuracy_unreachable": "Ask with the larger error that the message offers, or ask the owner for budget.",
     "missing_extra": "Install the extra that the message names, for example `pip install 'siloquent[postgres]'`.",
     "budget_exceeded": "Ask for less: a larger error costs less. `siloquent ledger show TABLE` says what is left.",

@@ -7,6 +7,7 @@
     ├── RequestError                   a question is wrong                exit 2   HTTP 422
     │   ├── SyntaxProblem              it cannot be read, and where       exit 2   HTTP 400
     │   ├── ConstraintProblem          a rule cannot be kept, and why     exit 2   HTTP 422
+    │   ├── TooFewReports              devices sent too little so far     exit 2   HTTP 422
     │   └── AccuracyUnreachable        no mechanism fits the budget       exit 4   HTTP 422
     ├── MissingExtra                   an optional package is absent      exit 2   HTTP 501
     ├── BudgetExceeded                 asked more than what is left       exit 3   HTTP 409
@@ -104,6 +105,13 @@ class ConstraintProblem(RequestError):
 
     code = "constraint"
     title = "A constraint cannot be kept"
+
+
+class TooFewReports(RequestError):
+    """Devices have sent fewer reports than the collection estimates from; no number is given."""
+
+    code = "too_few_reports"
+    title = "Too few reports"
 
 
 class AccuracyUnreachable(RequestError):

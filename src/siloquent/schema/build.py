@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -21,7 +22,7 @@ from siloquent.schema.constraints import (
 from siloquent.schema.domain import Domain
 from siloquent.schema.entries import BudgetEntry, ColumnEntry, ConstraintEntry, DerivedEntry, NullValueEntry
 from siloquent.schema.table import Budget, TableSchema, Unit
-from siloquent.schema.toml import MOST_ENTRIES, brief, digest_of, finite, read_toml, validated
+from siloquent.schema.toml import MOST_ENTRIES, brief, digest_of, finite, read_toml, validated, validated_column
 
 _REFERENCE = re.compile(r"(\w+)\(([^()]+)\)")
 
@@ -56,6 +57,15 @@ def parse_schema(text: str) -> TableSchema:
         constraints=tuple(_constraint(c) for c in file.constraint),
         digest=digest_of(raw),
     )
+
+
+def parse_attribute(raw: Mapping[str, Any]) -> Attribute:
+    """One attribute, declared as in a table file, for what is no table.
+
+    Raises:
+        SchemaError: as ``parse_schema``.
+    """
+    return _attribute(validated_column(raw))
 
 
 def _decimal(value: object, name: str) -> Decimal:

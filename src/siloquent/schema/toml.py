@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from siloquent.errors import SchemaError
 from siloquent.schema import entries
-from siloquent.schema.entries import TableFile
+from siloquent.schema.entries import ColumnEntry, TableFile
 
 MOST_BYTES = 4 * 2**20
 MOST_LINES = 200_000
@@ -128,6 +128,18 @@ def validated(raw: Mapping[str, Any]) -> TableFile:
             raise SchemaError(f"A table has at most {MOST_ENTRIES:,} {kind}.")
     try:
         return TableFile.model_validate(raw)
+    except ValidationError as wrong:
+        raise SchemaError(" ".join(_problems(wrong, raw))) from None
+
+
+def validated_column(raw: Mapping[str, Any]) -> ColumnEntry:
+    """``raw`` as the entry of one attribute, outside a table file.
+
+    Raises:
+        SchemaError: unknown keys, missing or wrong values; one sentence each.
+    """
+    try:
+        return ColumnEntry.model_validate(raw)
     except ValidationError as wrong:
         raise SchemaError(" ".join(_problems(wrong, raw))) from None
 

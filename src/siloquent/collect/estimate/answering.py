@@ -1,0 +1,225 @@
+"""From a question and counted reports to an answer: which tables, which groups, which intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from siloquent.collect.estimate.linear import NOTHING, Counted, Moments, Tables
+from siloquent.collect.estimate.modelled import modelled_count
+from siloquent.collect.plan.sets import tree_of
+from siloquent.collect.spec.answer import Answer, Estimate, guarantee_sentence
+from siloquent.collect.spec.collection import Collection
+from siloquent.collect.spec.query import MOST_GROUPS, Aggregate, AggregateQuery, Box, Column, Mask
+from siloquent.errors import RequestError, TooFewReports
+from siloquent.maths.ratio import fieller
+
+Z95 = 1.959963984540054
+
+
+def channels_of(collection: Collection, query: AggregateQuery) -> tuple[int, ...]:
+    """Which channels' reports a question needs, ascending.
+
+    Raises:
+        RequestError: One client reports joined rows, and the question is about some of the services alone.
+    """
+    found = tuple(sorted({collection.channel_of(name) for name in query.services}))
+    for number in found:
+        channel = collection.channels[number]
+        left_out = [name for name in channel.services if name not in query.services]
+        if left_out and channel.padded:
+            raise RequestError(
+                f"The clients of this collection report joined rows: rows of {' and '.join(query.services)} alone are "
+                "not known.",
+                fix=f"JOIN {left_out[0]} USING (user)",
+            )
+    return found
+
+
+def answer(collection: Collection, query: AggregateQuery, counted: Counted) -> Answer:
+    """The answer to ``query`` from the reports in ``counted``.
+
+    Raises:
+        TooFewReports: Fewer users than the collection's ``min_reports`` reported; no number is given.
+        RequestError: More groups than 10^4, or a question that no layer and no model answers.
+    """
+    users = sum(int(one.flat[-1]) for one in counted.supports.values())
+    if users < collection.spec.min_reports:
+        raise TooFewReports(
+            f"{users:,} users reported to what is asked; this collection estimates from "
+            f"{collection.spec.min_reports:,} on.",
+            fix="ask again when more reports have come",
+        )
+    groups = [_groups(collection, column) for column in query.group_by]
+    if math.prod(len(one) for one in groups) > MOST_GROUPS:
+        raise RequestError(f"The question has more than {MOST_GROUPS:,} groups.", fix="GROUP BY fewer attributes")
+    asker = _Asker(collection, query, counted)
+    labels, rows = [], []
+    for combination in product(*groups):
+        masks = {column: mask for column, (_, mask) in zip(query.group_by, combination, strict=True)}
+        labels.append(tuple(label for label, _ in combination))
+        rows.append(tuple(asker.estimate(one, masks) for one in query.aggregates))
+    return Answer(
+        sql=query.sql,
+        groups=tuple(column.name for column in query.group_by),
+        aggregates=tuple(str(one) for one in query.aggregates),
+        labels=tuple(labels),
+        estimates=tuple(rows),
+        users=users,
+        guarantee=guarantee_sentence(collection.spec),
+        notes=tuple(asker.notes()),
+    )
+
+
+def _groups(collection: Collection, column: Column) -> list[tuple[Any, Mask]]:
+    """The groups of a column, in declared order: bins of ordered values, cells of others."""
+    role = collection.spec.service(column.service).role(column.name)
+    attribute = role.attribute
+    if role.use == "measure":
+        raise RequestError(f"{column.name!r} is declared for sums, not for groups.", fix='use = "both"')
+    if not role.is_ordered or not role.sensitive:
+        places = np.arange(attribute.size)
+        return [(attribute.label(at), places == at) for at in range(attribute.size)]
+    bins = tree_of(role, collection.spec.fanout).bin_of()
+    found = []
+    for one in np.unique(bins):
+        inside = np.flatnonzero(bins == one)
+        first, last = attribute.label(int(inside[0])), attribute.label(int(inside[-1]))
+        found.append((first if len(inside) == 1 else f"{first}..{last}", bins == one))
+    return found
+
+
+@dataclass(slots=True)
+class _Parts:
+    """Users of some public places, and the boxes that these may be in."""
+
+    tables: Tables
+    boxes: list[Box]
+
+
+class _Asker:
+    """One question's tables, and what is to be said about its answer."""
+
+    def __init__(self, collection: Collection, query: AggregateQuery, counted: Counted) -> None:
+        self._collection, self._query, self._counted = collection, query, counted
+        self._slots = math.prod(collection.channels[number].slots for number in counted.channels)
+        self._tables: dict[frozenset[tuple[int, ...]], Tables] = {}
+        self._modelled = self._unbounded = False
+        public = [(at, number) for number in counted.channels for at in range(len(collection.public(number)))]
+        self._public = {Column(*self._named(number, at)): place for place, (at, number) in enumerate(public)}
+
+    def _named(self, channel: int, at: int) -> tuple[str, str]:
+        service, role = self._collection.public(channel)[at]
+        return service.name, role.attribute.name
+
+    def estimate(self, aggregate: Aggregate, group: dict[Column, Mask]) -> Estimate:
+        """One number, for the rows of one group."""
+        boxes = [box for box in (_within(box, group) for box in self._query.where) if box is not None]
+        total, error, reports, modelled = NOTHING, 0.0, 0, False
+        for part in self._parts(boxes):
+            part.tables.uneven = part.tables.unknown = False
+            columns = {column for box in part.boxes for column in box.masks}
+            sets = part.tables.covering([*columns, *([aggregate.measure] if aggregate.measure else [])])
+            if sets:
+                total = total.plus(part.tables.moments(part.boxes, aggregate.measure, sets))
+            else:
+                value, own, used = self._by_model(part, aggregate)
+                total = total.plus(Moments(value, 0.0, own**2, 0.0, 0.0, used))
+                modelled = True
+            modelled |= part.tables.uneven or part.tables.unknown
+            self._modelled |= modelled
+        reports = total.reports
+        if aggregate.function == "AVG":
+            return self._average(aggregate, total, reports, modelled)
+        value, variance = (
+            (total.count, total.variance_count)
+            if aggregate.function == "COUNT"
+            else (total.total, total.variance_total)
+        )
+        error = math.sqrt(max(variance, 0.0))
+        return Estimate(value, error, value - Z95 * error, value + Z95 * error, reports, modelled)
+
+    def _by_model(self, part: _Parts, aggregate: Aggregate) -> tuple[float, float, int]:
+        if aggregate.function != "COUNT":
+            raise RequestError(
+                f"No layer knows {aggregate.measure} together with all of these conditions: counts alone are modelled.",
+                fix='fewer conditions, or scope = "full" in the next design',
+            )
+        found = [modelled_count(part.tables, box) for box in part.boxes]
+        # Boxes share reports, so their errors may add up.
+        return sum(one.value for one in found), sum(one.error for one in found), max(one.reports for one in found)
+
+    def _average(self, aggregate: Aggregate, total: Moments, reports: int, modelled: bool) -> Estimate:
+        assert aggregate.measure is not None
+        values = (
+            self._collection.spec.service(aggregate.measure.service).role(aggregate.measure.name).attribute.points()
+        )
+        low, high = float(values[0]), float(values[-1])
+        if total.count == 0:
+            self._unbounded = True
+            return Estimate((low + high) / 2, high - low, low, high, reports, modelled)
+        ratio = total.total / total.count
+        square = total.variance_total - 2 * ratio * total.covariance + ratio**2 * total.variance_count
+        bounds = fieller(
+            total.total,
+            total.count,
+            variance_top=total.variance_total,
+            variance_bottom=total.variance_count,
+            covariance=total.covariance,
+            z=Z95,
+        )
+        error = math.sqrt(max(square, 0.0)) / abs(total.count)
+        if bounds is None:
+            self._unbounded = True
+            bounds = (low, high)
+        return Estimate(min(max(ratio, low), high), error, max(bounds[0], low), min(bounds[1], high), reports, modelled)
+
+    def _parts(self, boxes: Sequence[Box]) -> list[_Parts]:
+        """The users by which of the boxes their public attributes leave open."""
+        by_boxes: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+        for _, place in self._counted.supports:
+            open_ = tuple(at for at, box in enumerate(boxes) if self._fits(box, place))
+            by_boxes.setdefault(open_, set()).add(place)
+        found = []
+        for open_, places in by_boxes.items():
+            if open_:
+                key = frozenset(places)
+                if key not in self._tables:
+                    self._tables[key] = Tables(self._collection, self._counted, key, self._slots)
+                found.append(_Parts(self._tables[key], [self._sensitive(boxes[at]) for at in open_]))
+        return found
+
+    def _fits(self, box: Box, place: tuple[int, ...]) -> bool:
+        return all(mask[place[self._public[column]]] for column, mask in box.masks.items() if column in self._public)
+
+    def _sensitive(self, box: Box) -> Box:
+        return Box({column: mask for column, mask in box.masks.items() if column not in self._public}, box.sign)
+
+    def notes(self) -> list[str]:
+        """What a reader should know about the answer."""
+        found = []
+        if self._slots > 1:
+            most = max(self._collection.channels[number].slots for number in self._counted.channels)
+            found.append(f"Of users with more than {most} rows, {most} rows count on average.")
+        if any(tables.uneven for tables in self._tables.values()) or self._modelled:
+            found.append(
+                "Some numbers rest on a model: rows spread evenly within bins that a condition cuts, or maximum "
+                "entropy over pairs of conditions; standard errors do not cover the model."
+            )
+        if self._unbounded:
+            found.append("An average over so few rows may be anything: its interval is the attribute's range.")
+        return found
+
+
+def _within(box: Box, group: dict[Column, Mask]) -> Box | None:
+    masks = dict(box.masks)
+    for column, mask in group.items():
+        masks[column] = masks[column] & mask if column in masks else mask
+        if not masks[column].any():
+            return None
+    return Box(masks, box.sign)

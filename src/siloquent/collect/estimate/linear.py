@@ -1,0 +1,208 @@
+"""Estimates that reports give by themselves: tables of sets of attributes that some layers know together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.collect.plan.sets import values_of
+from siloquent.collect.spec.collection import Collection, LayerPlan
+from siloquent.collect.spec.declared import Role
+from siloquent.collect.spec.query import Box, Column
+from siloquent.maths.consistency import Combined, Layer, Question
+
+Floats = NDArray[np.float64]
+Sets = tuple[tuple[int, ...], ...]
+ALIGNED = 1e-9
+
+
+class Counted(Protocol):
+    """What reports were counted into: see ``measure.tally.Tally``."""
+
+    @property
+    def channels(self) -> tuple[int, ...]:
+        """The channels, ascending."""
+        ...
+
+    @property
+    def supports(self) -> Mapping[tuple[tuple[int, ...], tuple[int, ...]], NDArray[np.int64]]:
+        """Supports by layers and public places."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """A count and a sum with their variances, and how many reports they rest on."""
+
+    count: float
+    total: float
+    variance_count: float
+    variance_total: float
+    covariance: float
+    reports: int
+
+    def plus(self, other: Moments) -> Moments:
+        """Of other users besides."""
+        mine = (self.count, self.total, self.variance_count, self.variance_total, self.covariance, self.reports)
+        theirs = (other.count, other.total, other.variance_count, other.variance_total, other.covariance, other.reports)
+        return Moments(*(a + b for a, b in zip(mine, theirs, strict=True)))  # type: ignore[arg-type]
+
+
+NOTHING = Moments(0.0, 0.0, 0.0, 0.0, 0.0, 0)
+
+
+@dataclass(slots=True)
+class Tables:
+    """The tables of some users' reports, each made when it is first asked.
+
+    Attributes:
+        slots: How many rows of a user one report stands for.
+        uneven, unknown: Whether an answer so far cut through bins, or needed what no layer knows.
+    """
+
+    collection: Collection
+    counted: Counted
+    publics: frozenset[tuple[int, ...]]
+    slots: int
+    uneven: bool = False
+    unknown: bool = False
+    _made: dict[Sets, Combined] = field(default_factory=dict)
+
+    @property
+    def users(self) -> int:
+        """How many users these reports are of."""
+        return sum(
+            int(counts.flat[-1]) for (_, place), counts in self.counted.supports.items() if place in self.publics
+        )
+
+    def covering(self, columns: Sequence[Column]) -> list[Sets]:
+        """The combinations of sets, one a channel, that hold all of ``columns``."""
+        wanted: list[set[int]] = [set() for _ in self.counted.channels]
+        for column in columns:
+            channel, place = self.place(column)
+            wanted[channel].add(place)
+        options = [
+            [one for one in self.collection.channels[number].sets if need <= set(one)]
+            for number, need in zip(self.counted.channels, wanted, strict=True)
+        ]
+        known = {self._sets_of(layers) for layers, _ in self.counted.supports}
+        return [one for one in product(*options) if one in known]
+
+    def place(self, column: Column) -> tuple[int, int]:
+        """Which of the counted channels reports ``column``, and its position there."""
+        number = self.collection.channel_of(column.service)
+        named = [Column(service.name, role.attribute.name) for service, role in self.collection.attributes(number)]
+        return self.counted.channels.index(number), named.index(column)
+
+    def role(self, column: Column) -> Role:
+        """The declaration of ``column``."""
+        return self.collection.spec.service(column.service).role(column.name)
+
+    def moments(self, boxes: Sequence[Box], measure: Column | None, sets: Sequence[Sets]) -> Moments:
+        """The rows in ``boxes`` and the sum of ``measure`` over them, from the tables of all ``sets`` together."""
+        found = [self._moments(boxes, measure, one) for one in sets]
+        if len(found) == 1:
+            return found[0]
+        by_count = _weights([one.variance_count for one in found])
+        by_total = _weights([one.variance_total for one in found]) if measure else by_count
+        if measure is not None:  # an average wants both from the same reports
+            by_count = by_total
+        return Moments(
+            sum(w * one.count for w, one in zip(by_count, found, strict=True)),
+            sum(w * one.total for w, one in zip(by_total, found, strict=True)),
+            sum(w * w * one.variance_count for w, one in zip(by_count, found, strict=True)),
+            sum(w * w * one.variance_total for w, one in zip(by_total, found, strict=True)),
+            sum(w * v * one.covariance for w, v, one in zip(by_count, by_total, found, strict=True)),
+            sum(one.reports for one in found),
+        )
+
+    def _moments(self, boxes: Sequence[Box], measure: Column | None, sets: Sets) -> Moments:
+        table = self._table(sets)
+        count = self._question(table, boxes, None, sets)
+        sampled, scale = self.slots > 1, float(self.slots)
+        variance = table.covariance(count, count, sampled=sampled) * scale**2
+        if measure is None:
+            return Moments(table.value(count) * scale, 0.0, variance, 0.0, 0.0, table.reports)
+        total = self._question(table, boxes, measure, sets)
+        return Moments(
+            table.value(count) * scale,
+            table.value(total) * scale,
+            variance,
+            table.covariance(total, total, sampled=sampled) * scale**2,
+            table.covariance(count, total, sampled=sampled) * scale**2,
+            table.reports,
+        )
+
+    def _question(self, table: Combined, boxes: Sequence[Box], measure: Column | None, sets: Sets) -> Question:
+        asked: Question | None = None
+        missing = table.unknown()
+        for box in boxes:
+            weights = list(self._weights(box, measure, sets))
+            part = table.question(weights)
+            asked = (
+                Question([box.sign * one for one in part.sums], box.sign * part.constant)
+                if asked is None
+                else (asked.plus(part, box.sign))
+            )
+            if missing:
+                details = [tree.details(one) for tree, one in zip(table.trees, weights, strict=True)]
+                lost = [np.prod([np.abs(d[k]).max() for d, k in zip(details, one, strict=True)]) for one in missing]
+                self.unknown |= max(lost) > ALIGNED
+        assert asked is not None
+        return asked
+
+    def _weights(self, box: Box, measure: Column | None, sets: Sets) -> Iterator[Floats]:
+        """What each tree of the sets contributes to the rows in ``box``, or to the sum of ``measure`` over them."""
+        for number, own in zip(self.counted.channels, sets, strict=True):
+            attributes = self.collection.attributes(number)
+            for at in own:
+                service, role = attributes[at]
+                column, tree = Column(service.name, role.attribute.name), self.collection.channels[number].trees[at]
+                mask = box.masks.get(column)
+                if mask is None and column != measure:
+                    yield np.ones(tree.bins)
+                    continue
+                inside = np.ones(role.attribute.size) if mask is None else mask.astype(float)
+                covered = tree.gathered(inside)
+                self.uneven |= bool(((covered > ALIGNED) & (covered < 1 - ALIGNED)).any())
+                yield tree.gathered(inside * values_of(role)) if column == measure else covered
+
+    def _table(self, sets: Sets) -> Combined:
+        if sets not in self._made:
+            merged: dict[tuple[int, ...], NDArray[np.int64]] = {}
+            for (layers, public), counts in self.counted.supports.items():
+                if public in self.publics and self._sets_of(layers) == sets:
+                    merged[layers] = merged[layers] + counts if layers in merged else counts
+            self._made[sets] = Combined(
+                [self._layer(key, counts) for key, counts in sorted(merged.items())], self.users
+            )
+        return self._made[sets]
+
+    def _plans(self, layers: tuple[int, ...]) -> list[LayerPlan]:
+        channels = [self.collection.channels[number] for number in self.counted.channels]
+        return [channel.layers[layer] for channel, layer in zip(channels, layers, strict=True)]
+
+    def _sets_of(self, layers: tuple[int, ...]) -> Sets:
+        return tuple(plan.attributes for plan in self._plans(layers))
+
+    def _layer(self, layers: tuple[int, ...], counts: NDArray[np.int64]) -> Layer:
+        plans = self._plans(layers)
+        channels = [self.collection.channels[number] for number in self.counted.channels]
+        return Layer(
+            tuple(channel.block(plan) for channel, plan in zip(channels, plans, strict=True)),
+            tuple(plan.levels for plan in plans),
+            tuple(plan.oracle for plan in plans),
+            counts,
+        )
+
+
+def _weights(variances: Sequence[float]) -> Floats:
+    """Weights that add up to 1 and make the variance of a sum of independent estimates least."""
+    inverse = 1 / np.maximum(variances, 1e-300)
+    found: Floats = inverse / inverse.sum()
+    return found

@@ -1,0 +1,18 @@
+"""The only room where true rows meet noise: on devices, or simulated; and where their reports are kept and counted."""
+
+from siloquent.collect.measure.device import Client, Device
+from siloquent.collect.measure.simulate import Rows, one_row_each, perturb_all, to_bytes
+from siloquent.collect.measure.store import ReportStore
+from siloquent.collect.measure.tally import Tally, tally
+
+__all__ = [
+    "Client",
+    "Device",
+    "ReportStore",
+    "Rows",
+    "Tally",
+    "one_row_each",
+    "perturb_all",
+    "tally",
+    "to_bytes",
+]

@@ -1,0 +1,146 @@
+"""Many users at once: what their devices would report, for demos, tests and benchmarks.
+
+The layer of a user is drawn here, where a device derives it from the epoch's key; all else is a device's law, drawn
+from the same words by compiled code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.collect.measure.wire import Batch, packed
+from siloquent.collect.spec.collection import WORDS, Channel, Collection, LayerPlan
+from siloquent.privacy.noise.bits import Source, secure_words
+from siloquent.privacy.noise.local import SYSTEM, HashLaw, SetLaw, draw_hashes, draw_sets
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """All users' rows of one channel.
+
+    Attributes:
+        places: One row each, shape (rows, attributes): places of the channel's sensitive attributes, in order; rows of
+            one user stand together.
+        ends: Where each user's rows end, shape (users + 1,), the first entry 0.
+        public: Places of the public attributes, shape (users, p).
+    """
+
+    places: Integers
+    ends: Integers
+    public: Integers | None = None
+
+    @property
+    def users(self) -> int:
+        """How many users there are, with rows or without."""
+        return len(self.ends) - 1
+
+
+def one_row_each(places: Integers) -> Rows:
+    """The rows of users who have exactly one each."""
+    return Rows(places, np.arange(len(places) + 1))
+
+
+def perturb_all(collection: Collection, rows: Sequence[Rows], *, source: Source = SYSTEM) -> list[Batch]:
+    """One report of every user to every channel.
+
+    Args:
+        rows: One a channel, with the same users in the same order.
+    Privacy:
+        As one device's reports, for each user: local, pure epsilon-DP over all channels together.
+    """
+    users = rows[0].users
+    tokens = secure_words(2 * users, source=source).view(np.int64).reshape(users, 2)
+    words = secure_words(users, source=source) >> np.uint64(32)
+    ends = np.cumsum([one.words for one in collection.assignments])
+    chosen = np.searchsorted(ends, words.astype(np.int64), side="right")
+    assert ends[-1] == WORDS
+    layers = np.array([one.layers for one in collection.assignments])[chosen]
+    return [
+        _channel(number, channel, own, layers[:, number], tokens, source)
+        for number, (channel, own) in enumerate(zip(collection.channels, rows, strict=True))
+    ]
+
+
+def _channel(number: int, channel: Channel, rows: Rows, layers: Integers, tokens: Integers, source: Source) -> Batch:
+    picked = _picked(channel, rows, source)
+    columns = np.zeros((rows.users, 3), dtype=np.int64)
+    bins = [tree.bin_of() for tree in channel.trees]
+    for at, layer in enumerate(channel.layers):
+        mine = np.flatnonzero(layers == at)
+        nodes = nodes_of(channel, layer, rows.places, picked[mine], bins)
+        columns[mine] = draw(layer, nodes, source=source)
+    public = np.zeros((rows.users, 0), dtype=np.int64) if rows.public is None else rows.public
+    return Batch(number, layers, tokens, columns, public)
+
+
+def _picked(channel: Channel, rows: Rows, source: Source) -> Integers:
+    """Which row each user reports on; -1 for a slot without one."""
+    counts = np.diff(rows.ends)
+    slots = np.maximum(counts, channel.slots)
+    words = secure_words(rows.users, source=source) >> np.uint64(11)
+    # 53 random bits to one of at most some thousand slots: off by less than 2^-40, and in simulations alone.
+    slot = (words.astype(np.float64) * 2.0**-53 * slots).astype(np.int64)
+    return np.where(slot < counts, rows.ends[:-1] + slot, -1)
+
+
+def nodes_of(
+    channel: Channel, layer: LayerPlan, places: Integers, picked: Integers, bins: Sequence[Integers]
+) -> Integers:
+    """The node of each picked row on ``layer``; the last node where there is none or a value is dropped."""
+    nothing = layer.nodes - 1
+    if not channel.padded:
+        assert picked.min(initial=0) >= 0
+    real = picked >= 0
+    kept = places[np.where(real, picked, 0)] if len(places) else np.full((len(picked), len(channel.trees)), -1)
+    real &= (kept >= 0).all(axis=1)
+    node = np.zeros(len(picked), dtype=np.int64)
+    for at, level in zip(layer.attributes, layer.levels, strict=True):
+        tree = channel.trees[at]
+        width = tree.bins // tree.nodes(level)
+        node = node * tree.nodes(level) + bins[at][np.maximum(kept[:, at], 0)] // width
+    return np.where(real, node, nothing) if channel.padded else node
+
+
+def draw(layer: LayerPlan, nodes: Integers, *, source: Source = SYSTEM) -> Integers:
+    """A report on each of ``nodes``, as columns: shape (n, 3).
+
+    Privacy:
+        Local, pure epsilon-DP in each node, for the epsilon that the layer's threshold was made for.
+    """
+    if layer.kind == "subset":
+        return packed(draw_sets(nodes, SetLaw(layer.nodes, layer.size, layer.truth), source=source))
+    return draw_hashes(nodes, HashLaw(layer.nodes, layer.size, layer.truth), source=source)
+
+
+def to_bytes(collection: Collection, batch: Batch) -> bytes:
+    """The batch as devices would send it, one report behind the other."""
+    from siloquent.collect.measure.device import HEAD, VERSION
+
+    channel = collection.channels[batch.channel]
+    length = collection.length(batch.channel)
+    rows = np.zeros((len(batch.layers), length), dtype=np.uint8)
+    rows[:, 0], rows[:, 1] = VERSION, batch.channel
+    rows[:, 2], rows[:, 3] = batch.layers >> 8, batch.layers & 255
+    rows[:, 4:8] = np.frombuffer(bytes.fromhex(collection.digest[:8]), dtype=np.uint8)
+    rows[:, 8:HEAD] = batch.tokens.astype(">i8").view(np.uint8).reshape(-1, 16)
+    for at, layer in enumerate(channel.layers):
+        mine = batch.layers == at
+        rows[mine, HEAD : HEAD + 16] = _payload(layer, batch.columns[mine])
+    rows[:, HEAD + 16 :] = batch.public.astype(">u4").view(np.uint8).reshape(len(rows), -1)
+    return rows.tobytes()
+
+
+def _payload(layer: LayerPlan, columns: Integers) -> NDArray[np.uint8]:
+    if layer.kind == "hash":
+        four = np.concatenate([columns, np.zeros((len(columns), 1), dtype=np.int64)], axis=1)
+        return four.astype(">u4").view(np.uint8).reshape(-1, 16)
+    wide = columns.astype(np.uint64)
+    low = wide[:, 0] | wide[:, 1] << np.uint64(43)
+    high = wide[:, 1] >> np.uint64(21) | wide[:, 2] << np.uint64(22)
+    return np.stack([low, high], axis=1).astype("<u8").view(np.uint8).reshape(-1, 16)

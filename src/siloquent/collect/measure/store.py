@@ -1,0 +1,200 @@
+"""Where reports are kept: one DuckDB file an epoch, one report a user and service, and counters of the others."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.collect.measure.tally import Tally, tally
+from siloquent.collect.measure.wire import Batch, read_reports
+from siloquent.collect.spec.collection import Collection
+from siloquent.collect.spec.counters import Counters
+from siloquent.errors import DataError, RequestError
+
+if TYPE_CHECKING:
+    pass
+
+Integers = NDArray[np.int64]
+COLUMNS = ("layer", "t0", "t1", "c0", "c1", "c2")
+"""Of the tables ``reports_0``, ``reports_1``, ..: the layer, the token's halves, a set's bits or a, b, y of a hash."""
+
+
+class ReportStore:
+    """The reports to one collection.
+
+    Args:
+        path: The database; None keeps all in memory.
+    Raises:
+        RequestError: The database belongs to another collection, or cannot be opened.
+    """
+
+    def __init__(self, collection: Collection, path: Path | None = None) -> None:
+        import duckdb  # heavy, and devices do without it
+
+        self.collection = collection
+        self._lock = threading.RLock()
+        self._tallies: dict[tuple[int, ...], tuple[tuple[int, ...], Tally]] = {}
+        try:
+            self._connection = duckdb.connect(":memory:" if path is None else str(path))
+        except duckdb.Error:
+            raise RequestError(
+                f"The reports in {path} cannot be opened: another program has them open, or they are none.",
+                fix="end the other program, then ask again",
+            ) from None
+        self._prepare()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._connection.close()
+
+    def _prepare(self) -> None:
+        self._connection.execute("CREATE TABLE IF NOT EXISTS made (digest VARCHAR)")
+        known = self._connection.execute("SELECT digest FROM made").fetchall()
+        if known and known[0][0] != self.collection.digest:
+            self.close()
+            raise RequestError(
+                "These reports belong to another collection, epoch or design.",
+                fix="name the document that the clients use",
+            )
+        if not known:
+            self._connection.execute("INSERT INTO made VALUES (?)", [self.collection.digest])
+        counters = ", ".join(f"{name} BIGINT" for name in Counters.__dataclass_fields__)
+        self._connection.execute(f"CREATE TABLE IF NOT EXISTS counters ({counters})")
+        for number in range(len(self.collection.channels)):
+            public = "".join(f", p{at} BIGINT" for at in range(len(self.collection.public(number))))
+            self._connection.execute(
+                f"CREATE TABLE IF NOT EXISTS reports_{number} (layer BIGINT, t0 BIGINT, t1 BIGINT, "
+                f"c0 BIGINT, c1 BIGINT, c2 BIGINT{public})"
+            )
+
+    def ingest(self, data: bytes) -> Counters:
+        """Take reports as bytes, one behind the other: all of them are accepted or counted as refused, in one go.
+
+        Raises:
+            DataError: The file could not be written; nothing of ``data`` was counted.
+        """
+        batches, refused = read_reports(self.collection, data)
+        return self._kept(batches, refused)
+
+    def add(self, batches: Sequence[Batch]) -> Counters:
+        """Take reports that were read, or simulated, already."""
+        return self._kept(batches, Counters())
+
+    def _kept(self, batches: Sequence[Batch], refused: Counters) -> Counters:
+        with self._lock, self._transaction():
+            for batch in batches:
+                added = self._insert(batch)
+                refused = refused.plus(Counters(accepted=added, duplicate=len(batch.layers) - added))
+            values = [getattr(refused, name) for name in Counters.__dataclass_fields__]
+            self._connection.execute(f"INSERT INTO counters VALUES ({', '.join('?' * len(values))})", values)
+        return refused
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        import duckdb
+
+        self._connection.execute("BEGIN")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except duckdb.Error:
+            with contextlib.suppress(duckdb.Error):
+                self._connection.execute("ROLLBACK")
+            raise DataError from None
+        except BaseException:  # allowed: whatever stops it, half a batch must not stay, and it is raised again
+            self._connection.execute("ROLLBACK")
+            raise
+
+    def _insert(self, batch: Batch) -> int:
+        """Add the first report of each user who has none yet; how many were added."""
+        import pyarrow as pa
+
+        _, first = np.unique(batch.tokens, axis=0, return_index=True)
+        first.sort()
+        columns = [batch.layers, *batch.tokens.T, *batch.columns.T, *batch.public.T]
+        names = [*COLUMNS, *(f"p{at}" for at in range(batch.public.shape[1]))]
+        arrived = pa.table({name: column[first] for name, column in zip(names, columns, strict=True)})
+        self._connection.register("arrived", arrived)
+        try:
+            table = f"reports_{batch.channel}"
+            new = f"SELECT a.* FROM arrived a ANTI JOIN {table} r ON a.t0 = r.t0 AND a.t1 = r.t1"
+            done = self._connection.execute(f"INSERT INTO {table} {new}").fetchall()
+        finally:
+            self._connection.unregister("arrived")
+        return int(done[0][0])
+
+    @property
+    def counters(self) -> Counters:
+        """What became of all reports so far."""
+        names = ", ".join(f"COALESCE(SUM({name}), 0)" for name in Counters.__dataclass_fields__)
+        with self._lock:
+            row = self._connection.execute(f"SELECT {names} FROM counters").fetchall()[0]
+        return Counters(*(int(value) for value in row))
+
+    def sizes(self) -> tuple[int, ...]:
+        """How many reports each channel has."""
+        with self._lock:
+            return tuple(
+                int(self._connection.execute(f"SELECT COUNT(*) FROM reports_{number}").fetchall()[0][0])
+                for number in range(len(self.collection.channels))
+            )
+
+    def tally(self, channels: tuple[int, ...]) -> Tally:
+        """The supports of the users who reported to all of ``channels``; kept until more reports come."""
+        with self._lock:
+            stamp = self.sizes()
+            known = self._tallies.get(channels)
+            if known is None or known[0] != stamp:
+                known = stamp, tally(self.collection, self._joined(channels))
+                self._tallies[channels] = known
+            return known[1]
+
+    def layer_sizes(self, channel: int) -> list[int]:
+        """How many reports each layer of a channel has."""
+        found = [0] * len(self.collection.channels[channel].layers)
+        with self._lock:
+            rows = self._connection.execute(f"SELECT layer, COUNT(*) FROM reports_{channel} GROUP BY layer").fetchall()
+        for layer, count in rows:
+            found[layer] = int(count)
+        return found
+
+    def arrow(self, channel: int) -> Any:
+        """The reports of a channel as an Arrow table, for other engines."""
+        with self._lock:
+            found = self._connection.execute(f"SELECT * FROM reports_{channel}")
+            return found.to_arrow_table() if hasattr(found, "to_arrow_table") else found.fetch_arrow_table()
+
+    def _joined(self, channels: tuple[int, ...]) -> list[Batch]:
+        widths = [len(self.collection.public(number)) for number in channels]
+        parts = [
+            f"r{number}.{name}"
+            for number, width in zip(channels, widths, strict=True)
+            for name in (*COLUMNS, *(f"p{at}" for at in range(width)))
+        ]
+        tables = f"reports_{channels[0]} r{channels[0]}"
+        for number in channels[1:]:
+            tables += f" JOIN reports_{number} r{number} ON r{number}.t0 = r{channels[0]}.t0"
+            tables += f" AND r{number}.t1 = r{channels[0]}.t1"
+        named = ", ".join(f"{part} AS x{at}" for at, part in enumerate(parts))
+        found = self._connection.execute(f"SELECT {named} FROM {tables}").fetchnumpy()
+        columns = [np.asarray(column, dtype=np.int64) for column in found.values()]
+        batches, at = [], 0
+        for number, width in zip(channels, widths, strict=True):
+            own = columns[at : at + 6 + width]
+            at += 6 + width
+            public = np.column_stack(own[6:]) if width else np.zeros((len(own[0]), 0), dtype=np.int64)
+            batches.append(Batch(number, own[0], np.column_stack(own[1:3]), np.column_stack(own[3:6]), public))
+        return batches

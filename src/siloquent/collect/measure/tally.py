@@ -1,0 +1,78 @@
+"""How many reports support each node, by layer and public group: what every estimate is made of.
+
+Reports are private already, so nothing here needs a permit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.collect.measure.wire import Batch
+from siloquent.collect.spec.collection import Collection, LayerPlan
+from siloquent.maths.supports import joint_supports, supports
+
+Integers = NDArray[np.int64]
+Key = tuple[tuple[int, ...], tuple[int, ...]]
+"""A layer of each channel, and the places of their public attributes."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Supports of reports to ``channels``, by users who reported to all of them.
+
+    ``supports``: by layers and public places, whole numbers, one axis a channel, the last index for all reports.
+    """
+
+    channels: tuple[int, ...]
+    supports: dict[Key, Integers] = field(default_factory=dict)
+
+    def add(self, key: Key, counts: Integers) -> None:
+        """More reports of one key."""
+        self.supports[key] = self.supports[key] + counts if key in self.supports else counts
+
+    @property
+    def users(self) -> int:
+        """How many users were counted."""
+        return sum(int(counts.flat[-1]) for counts in self.supports.values())
+
+
+def tally(collection: Collection, batches: Sequence[Batch]) -> Tally:
+    """The supports of reports of one user each: of one channel, or of several channels whose rows are the same users.
+
+    Args:
+        batches: One a channel, in ascending order; row i of each belongs to the same user.
+    """
+    channels = tuple(batch.channel for batch in batches)
+    found = Tally(channels)
+    for key, rows in _groups(batches):
+        plans = [collection.channels[at].layers[layer] for at, layer in zip(channels, key[0], strict=True)]
+        found.add(key, _supports(plans, [batch.columns[rows] for batch in batches]))
+    return found
+
+
+def _groups(batches: Sequence[Batch]) -> Iterator[tuple[Key, Integers]]:
+    """The rows of each combination of layers and public places."""
+    marks = np.hstack([np.column_stack([batch.layers for batch in batches]), *[batch.public for batch in batches]])
+    if not len(marks):
+        return
+    order = np.lexsort(marks.T[::-1])
+    marks = marks[order]
+    starts = np.flatnonzero(np.r_[True, (marks[1:] != marks[:-1]).any(axis=1)])
+    for start, end in zip(starts, np.r_[starts[1:], len(marks)], strict=True):
+        own = [int(place) for place in marks[start]]
+        yield (tuple(own[: len(batches)]), tuple(own[len(batches) :])), order[start:end]
+
+
+def _supports(plans: Sequence[LayerPlan], columns: list[Integers]) -> Integers:
+    if len(plans) == 1:
+        return supports(plans[0].kind, plans[0].nodes, plans[0].size, columns[0])
+    return joint_supports(
+        tuple(plan.kind for plan in plans),
+        tuple(plan.nodes for plan in plans),
+        tuple(plan.size for plan in plans),
+        columns,
+    )

@@ -1,0 +1,204 @@
+"""From a declaration to a public document: trees, layers, oracles, thresholds, and how many users report on each.
+
+Everything here is decided before anybody reports anything, from the declaration alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.collect.measure.thresholds import truth_of
+from siloquent.collect.plan.sets import Kind, kinds_of, sets_of, tree_of
+from siloquent.collect.spec.collection import WORDS, Assignment, Channel, Collection, LayerPlan, sealed
+from siloquent.collect.spec.declared import CollectionSpec, Role
+from siloquent.errors import SchemaError
+from siloquent.maths.consistency import Block, best_shares, components_of, precision
+from siloquent.maths.hierarchy import Tree
+from siloquent.maths.oracles import best_kind, best_size
+
+Floats = NDArray[np.float64]
+MOST_JOINT = 400
+"""Planned over combinations of layers of all services up to here; beyond, each service's layers are planned first."""
+MOST_ASSIGNMENTS = 4096
+
+
+def design(spec: CollectionSpec) -> Collection:
+    """The collection that ``spec`` declares.
+
+    Raises:
+        SchemaError: A joint table is too large, or nothing is left to report.
+    """
+    drafts = [_draft(spec, names) for names in _channels(spec)]
+    layers = [draft.channel.layers for draft in drafts]
+    if len(drafts) > 1 and math.prod(len(one) for one in layers) > MOST_JOINT:
+        drafts = [_pruned(draft) for draft in drafts]
+        layers = [draft.channel.layers for draft in drafts]
+    combinations = list(product(*(range(len(one)) for one in layers)))
+    if len(combinations) <= MOST_JOINT:
+        shares = _planned(drafts, combinations)
+    else:
+        combinations, shares = _paired([draft.shares() for draft in drafts])
+    words = _whole_shares(shares)
+    kept = [Assignment(one, count) for one, count in zip(combinations, words, strict=True) if count]
+    return _renumbered(spec, drafts, kept)
+
+
+def _channels(spec: CollectionSpec) -> list[tuple[str, ...]]:
+    names = tuple(service.name for service in spec.services)
+    return [names] if spec.client == "coordinated" else [(name,) for name in names]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A channel with all layers that it may have, and the roles behind its trees."""
+
+    channel: Channel
+    roles: tuple[Role, ...]
+
+    def kinds(self, attributes: tuple[int, ...]) -> list[Kind]:
+        """The kinds of questions about one set."""
+        return list(kinds_of([self.roles[at] for at in attributes], [self.channel.trees[at] for at in attributes]))
+
+    def shares(self) -> Floats:
+        """The best shares of its layers, were it alone."""
+        return _planned([self], [(at,) for at in range(len(self.channel.layers))])
+
+
+def _draft(spec: CollectionSpec, names: tuple[str, ...]) -> Draft:
+    services = [spec.service(name) for name in names]
+    roles = tuple(role for service in services for role in service.roles if role.sensitive)
+    trees = tuple(tree_of(role, spec.fanout) for role in roles)
+    padded = any(service.padded for service in services)
+    epsilon = spec.epsilon / (1 if spec.client == "coordinated" else len(spec.services))
+    bare = Channel(names, epsilon, max(service.per_user for service in services), padded, trees, ())
+    layers = tuple(layer for one in sets_of(spec, roles) for layer in _layers(bare, one))
+    if not layers:
+        raise SchemaError(f"{' and '.join(names)} has no attribute with two values.")
+    return Draft(Channel(names, epsilon, bare.slots, padded, trees, layers), roles)
+
+
+def _layers(channel: Channel, attributes: tuple[int, ...]) -> Iterator[LayerPlan]:
+    trees = tuple(channel.trees[at] for at in attributes)
+    for levels in components_of(trees):
+        nodes = Block(trees, channel.padded).nodes(levels)
+        if nodes < 2:
+            continue
+        kind = best_kind(nodes)
+        size = best_size(kind, nodes, float(channel.epsilon))
+        truth = truth_of(kind, nodes, size, epsilon=channel.epsilon)
+        yield LayerPlan(attributes, levels, kind, nodes, size, truth)
+
+
+def _pruned(draft: Draft) -> Draft:
+    """The draft with those layers that its own plan keeps."""
+    kept = tuple(layer for layer, share in zip(draft.channel.layers, draft.shares(), strict=True) if share > 0)
+    channel = draft.channel
+    return Draft(
+        Channel(channel.services, channel.epsilon, channel.slots, channel.padded, channel.trees, kept), draft.roles
+    )
+
+
+def _planned(drafts: Sequence[Draft], combinations: Sequence[tuple[int, ...]]) -> Floats:
+    """The share of each combination of layers that makes the questions to each service and to all joined exact.
+
+    Each set of attributes is planned alone and takes an equal part of the users: its questions see no other layer.
+    """
+    groups: dict[tuple[tuple[int, ...], ...], list[int]] = {}
+    for at, one in enumerate(combinations):
+        chosen = tuple(draft.channel.layers[i].attributes for draft, i in zip(drafts, one, strict=True))
+        groups.setdefault(chosen, []).append(at)
+    shares = np.zeros(len(combinations))
+    for members in groups.values():
+        own = [combinations[at] for at in members]
+        precisions, targets = _goals(drafts, own)
+        shares[members] = best_shares(precisions, targets) / len(groups)
+    return shares
+
+
+def _goals(drafts: Sequence[Draft], combinations: Sequence[tuple[int, ...]]) -> tuple[Floats, Floats]:
+    """What each combination of layers knows of each component, and how much that component matters."""
+    rows, targets = [], []
+    wholes = [(at,) for at in range(len(drafts))] + ([tuple(range(len(drafts)))] if len(drafts) > 1 else [])
+    for whole in wholes:
+        layers = [[drafts[at].channel.layers[one[at]] for at in whole] for one in combinations]
+        blocks = [drafts[at].channel.block(layer) for at, layer in zip(whole, layers[0], strict=True)]
+        trees = [tree for block in blocks for tree in block.trees]
+        kinds = [drafts[at].kinds(layer.attributes) for at, layer in zip(whole, layers[0], strict=True)]
+        scale = 1 / math.prod(tree.bins for tree in trees)
+        for component in components_of(trees):
+            if not any(component) and not any(block.padded for block in blocks):
+                continue
+            target = _target(kinds, [len(block.trees) for block in blocks], component)
+            known = [
+                precision(blocks, [one.levels for one in own], [one.oracle for one in own], component) for own in layers
+            ]
+            rows.append(known)
+            targets.append(target * scale / len(wholes))
+    return _finite(np.array(rows)), np.array(targets)
+
+
+def _target(kinds: Sequence[Sequence[Kind]], widths: Sequence[int], component: tuple[int, ...]) -> float:
+    """The mean over kinds of questions of the component's squared length; over services every pair of kinds counts."""
+    total, at = 1.0, 0
+    for own, width in zip(kinds, widths, strict=True):
+        part = component[at : at + width]
+        at += width
+        total *= sum(math.prod(e[k] for e, k in zip(kind.energies, part, strict=True)) for kind in own) / len(own)
+    return total
+
+
+def _finite(precisions: Floats) -> Floats:
+    """Infinite precision (what is known without noise) as far more than any report has."""
+    finite = precisions[np.isfinite(precisions)]
+    return np.where(np.isfinite(precisions), precisions, 1e6 * float(finite.max(initial=1.0)))
+
+
+def _paired(shares: Sequence[Floats]) -> tuple[list[tuple[int, ...]], Floats]:
+    """Many combinations of independently planned layers, each as frequent as their product, spread evenly."""
+    ends = [np.cumsum(one) / one.sum() for one in shares]
+    steps = np.sqrt(np.array([2, 3, 5, 7, 11, 13, 17, 19])[: len(shares)])
+    at = np.arange(MOST_ASSIGNMENTS)[:, None] * steps % 1
+    drawn = [
+        tuple(np.searchsorted(end, point, side="right") for end, point in zip(ends, row, strict=True)) for row in at
+    ]
+    counted: dict[tuple[int, ...], int] = {}
+    for one in drawn:
+        whole = tuple(int(i) for i in one)
+        counted[whole] = counted.get(whole, 0) + 1
+    return list(counted), np.array(list(counted.values())) / MOST_ASSIGNMENTS
+
+
+def _whole_shares(shares: Floats) -> list[int]:
+    """The shares in 2^32nds, which add up exactly."""
+    words = [int(share * WORDS) for share in shares]
+    words[int(np.argmax(shares))] += WORDS - sum(words)
+    return words
+
+
+def _renumbered(spec: CollectionSpec, drafts: Sequence[Draft], kept: Sequence[Assignment]) -> Collection:
+    """The collection with those layers alone that somebody reports on."""
+    used = [sorted({one.layers[at] for one in kept}) for at in range(len(drafts))]
+    places = [{layer: new for new, layer in enumerate(own)} for own in used]
+    channels = []
+    for draft, own in zip(drafts, used, strict=True):
+        channel = draft.channel
+        layers = tuple(channel.layers[at] for at in own)
+        channels.append(
+            Channel(channel.services, channel.epsilon, channel.slots, channel.padded, channel.trees, layers)
+        )
+    renamed = [
+        Assignment(tuple(place[layer] for place, layer in zip(places, one.layers, strict=True)), one.words)
+        for one in kept
+    ]
+    return sealed(spec, tuple(channels), tuple(renamed))
+
+
+def trees_of(channel: Channel, layer: LayerPlan) -> tuple[Tree, ...]:
+    """The trees of a layer's attributes."""
+    return tuple(channel.trees[at] for at in layer.attributes)

@@ -1,0 +1,114 @@
+"""Which attributes are reported together, and what may be asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.collect.spec.declared import CollectionSpec, Role
+from siloquent.errors import SchemaError
+from siloquent.maths.hierarchy import Tree, flat, tree
+
+Floats = NDArray[np.float64]
+MOST_NODES = 2**20
+VOLUMES = (0.05, 0.15, 0.4)
+"""The shares of a domain that planned ranges take."""
+
+
+def tree_of(role: Role, fanout: int) -> Tree:
+    """The tree over an attribute's cells: intervals of ordered values, one level of categories."""
+    if role.is_ordered:
+        return tree(role.attribute.size, resolution=role.bins, fanout=fanout)
+    return flat(role.attribute.size)
+
+
+def sets_of(spec: CollectionSpec, roles: Sequence[Role]) -> list[tuple[int, ...]]:
+    """The sets of attributes whose joint table is estimated: all of them, or every pair and measure.
+
+    Raises:
+        SchemaError: The table of a set would have more than 2^20 cells.
+    """
+    everything = tuple(range(len(roles)))
+    if spec.scope == "full" or len(roles) <= 2:
+        found = [everything]
+    else:
+        filters = [at for at in everything if roles[at].use != "measure"]
+        wanted: set[tuple[int, ...]] = set(combinations(filters, 2))
+        for at in everything:
+            if roles[at].use != "filter":
+                others = [one for one in filters if one != at]
+                wanted |= {tuple(sorted((*pair, at))) for pair in combinations(others, min(2, len(others)))}
+        wanted |= {(at,) for at in everything}
+        found = sorted(one for one in wanted if not any(set(one) < set(other) for other in wanted))
+    for one in found:
+        cells = int(np.prod([float(tree_of(roles[at], spec.fanout).bins) for at in one]))
+        if cells > MOST_NODES:
+            names = ", ".join(roles[at].attribute.name for at in one)
+            raise SchemaError(
+                f"The joint table of {names} has {cells:,} cells; reports take {MOST_NODES:,}.",
+                fix='resolution = 25 on the largest, or scope = "pairs"',
+            )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of question about a set: what each attribute contributes to the squared length of its components.
+
+    ``energies``: one array a tree, shape (height + 1,); a component's target is their product.
+    """
+
+    words: str
+    energies: tuple[Floats, ...]
+
+
+def values_of(role: Role) -> Floats:
+    """What each cell of a measure adds to a sum, shape (cells,); NULL's cell adds nothing."""
+    attribute = role.attribute
+    values = np.zeros(attribute.size)
+    values[: attribute.steps] = attribute.points().astype(float)
+    return values
+
+
+def kinds_of(roles: Sequence[Role], trees: Sequence[Tree]) -> Iterator[Kind]:
+    """Counts under one and two conditions, sums alone and under them, each measured by its own bound."""
+    every = [one.energies(np.ones(one.bins)) for one in trees]
+    chosen = [_condition(role, one) for role, one in zip(roles, trees, strict=True)]
+    filters = [at for at, role in enumerate(roles) if role.use != "measure"]
+    subsets = [(), *((at,) for at in filters), *combinations(filters, 2)]
+    for subset in subsets:
+        conditions = " and ".join(roles[at].attribute.name for at in subset)
+        if subset:
+            picked = tuple(chosen[at] if at in subset else every[at] for at in range(len(roles)))
+            yield Kind(f"COUNT by {conditions}", picked)
+        for at, role in enumerate(roles):
+            if role.use != "filter" and at not in subset:
+                parts = [chosen[i] if i in subset else every[i] for i in range(len(roles))]
+                parts[at] = _sum(role, trees[at])
+                yield Kind(f"SUM({role.attribute.name}){' by ' * bool(subset)}{conditions}", tuple(parts))
+
+
+def _condition(role: Role, one: Tree) -> Floats:
+    """The mean energies of the conditions that are expected: ranges of every place, or single categories."""
+    if not role.is_ordered or one.bins == 1:
+        point = np.zeros(one.bins)
+        point[0] = 1
+        return one.energies(point)
+    found = []
+    for volume in VOLUMES:
+        width = max(1, round(volume * one.bins))
+        starts = np.unique(np.linspace(0, one.bins - width, min(one.bins - width + 1, 64)).astype(int))
+        for start in starts:
+            inside = np.zeros(one.bins)
+            inside[start : start + width] = 1
+            found.append(one.energies(inside))
+    return np.asarray(np.mean(found, axis=0))
+
+
+def _sum(role: Role, one: Tree) -> Floats:
+    values = values_of(role)
+    return one.energies(one.gathered(values) / max(float(np.abs(values).mean()), 1e-12))

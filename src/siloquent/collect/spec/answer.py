@@ -1,0 +1,87 @@
+"""What is answered: numbers with standard errors and intervals, and what they rest on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from siloquent.collect.spec.declared import CollectionSpec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One number.
+
+    Attributes:
+        standard_error: Of noise and of which users fell on which layer; not of a model, nor of bins that a range cuts.
+        low, high: The 95 % interval.
+        reports: How many reports it rests on.
+        model_based: It rests on more than the reports say: on an even spread within bins, or on maximum entropy.
+    """
+
+    value: float
+    standard_error: float
+    low: float
+    high: float
+    reports: int
+    model_based: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to one question: one row a group, one estimate an aggregate."""
+
+    sql: str
+    groups: tuple[str, ...]
+    aggregates: tuple[str, ...]
+    labels: tuple[tuple[Any, ...], ...]
+    estimates: tuple[tuple[Estimate, ...], ...]
+    users: int
+    guarantee: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def value(self) -> float:
+        """The number of an answer with one."""
+        return self.estimate.value
+
+    @property
+    def estimate(self) -> Estimate:
+        """The first estimate: the only one of a question without groups."""
+        return self.estimates[0][0]
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of ``rows``' columns."""
+        parts = ("", "_error", "_low", "_high")
+        return [*self.groups, *(f"{name}{part}" for name in self.aggregates for part in parts)]
+
+    @property
+    def rows(self) -> list[list[Any]]:
+        """The answer as a table's rows."""
+        return [
+            [*label, *(x for one in row for x in (one.value, one.standard_error, one.low, one.high))]
+            for label, row in zip(self.labels, self.estimates, strict=True)
+        ]
+
+    @property
+    def table(self) -> pa.Table:
+        """The answer as an Arrow table."""
+        import pyarrow as pa
+
+        return pa.table(
+            {name: list(column) for name, column in zip(self.columns, zip(*self.rows, strict=True), strict=True)}
+        )
+
+
+def guarantee_sentence(spec: CollectionSpec) -> str:
+    """What every user was promised, in words."""
+    over = "all services together" if len(spec.services) > 1 else f"the service {spec.services[0].name}"
+    return (
+        f"Local differential privacy, epsilon {spec.epsilon} for each user over {over} in epoch {spec.epoch}: whatever "
+        "rows a user has, or none, everything that their devices sent is at most e^epsilon times as likely as with "
+        "any other rows. Nobody holds true rows; asking costs nothing."
+    )

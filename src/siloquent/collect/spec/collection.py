@@ -1,0 +1,291 @@
+"""The public document that devices and collectors share: what is reported, how, and with which thresholds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from siloquent.collect.spec.declared import CollectionSpec, Role, Service
+from siloquent.errors import SchemaError
+from siloquent.maths.consistency import Block
+from siloquent.maths.hierarchy import Tree
+from siloquent.maths.oracles import Kind, Oracle
+from siloquent.schema import Attribute
+from siloquent.schema.build import parse_attribute
+
+WORDS = 2**32
+"""A user's layers follow from 32 bits: each assignment has its share of them."""
+MOST_BYTES = 4 * 2**20
+NOWHERE = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LayerPlan:
+    """One kind of report: levels of some attributes of a channel, and the oracle over their nodes.
+
+    Attributes:
+        attributes: Positions among the channel's attributes, ascending; the others are at their root.
+        truth: Of 2^64 words, how many say the truth.
+    """
+
+    attributes: tuple[int, ...]
+    levels: tuple[int, ...]
+    kind: Kind
+    nodes: int
+    size: int
+    truth: int
+
+    @property
+    def oracle(self) -> Oracle:
+        """Its probabilities, as estimates use them."""
+        return Oracle(self.kind, self.nodes, self.size, self.truth / 2**64)
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """What one client reports: the rows of one service, or the joined rows of all.
+
+    Attributes:
+        slots: A report is about one of so many rows of a user, drawn evenly; estimates are multiplied by it.
+        padded: A report may say that there is no row.
+    """
+
+    services: tuple[str, ...]
+    epsilon: Fraction
+    slots: int
+    padded: bool
+    trees: tuple[Tree, ...]
+    layers: tuple[LayerPlan, ...]
+
+    def block(self, layer: LayerPlan) -> Block:
+        """The trees of a layer's attributes."""
+        return Block(tuple(self.trees[at] for at in layer.attributes), self.padded)
+
+    @property
+    def sets(self) -> list[tuple[int, ...]]:
+        """The sets of attributes that some layers know together, in order."""
+        return sorted({layer.attributes for layer in self.layers})
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One layer of each channel, for ``words`` of 2^32 users."""
+
+    layers: tuple[int, ...]
+    words: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A designed collection. ``digest`` is the SHA-256 of all else; clients and reports are bound to it."""
+
+    spec: CollectionSpec
+    channels: tuple[Channel, ...]
+    assignments: tuple[Assignment, ...]
+    digest: str
+
+    def attributes(self, channel: int) -> list[tuple[Service, Role]]:
+        """The sensitive attributes of a channel, in order, each with its service."""
+        services = [self.spec.service(name) for name in self.channels[channel].services]
+        return [(service, role) for service in services for role in service.roles if role.sensitive]
+
+    def public(self, channel: int) -> list[tuple[Service, Role]]:
+        """The attributes that a channel's reports carry in clear, in order."""
+        services = [self.spec.service(name) for name in self.channels[channel].services]
+        return [(service, role) for service in services for role in service.roles if not role.sensitive]
+
+    def channel_of(self, service: str) -> int:
+        """Which channel reports ``service``."""
+        name = self.spec.service(service).name
+        return next(at for at, channel in enumerate(self.channels) if name in channel.services)
+
+    def length(self, channel: int) -> int:
+        """Bytes of a report: the same for every user."""
+        return 40 + 4 * len(self.public(channel))
+
+    def to_json(self) -> str:
+        """The document, as clients pin it."""
+        return json.dumps({**to_plain(self), "digest": self.digest}, indent=1, ensure_ascii=False) + "\n"
+
+
+def to_plain(made: Collection) -> dict[str, Any]:
+    """The document without its digest."""
+    spec = made.spec
+    return {
+        "format": 1,
+        "kind": "siloquent-collection",
+        "name": spec.name,
+        "epoch": spec.epoch,
+        "epsilon": str(spec.epsilon),
+        "fanout": spec.fanout,
+        "client": spec.client,
+        "scope": spec.scope,
+        "min_reports": spec.min_reports,
+        "services": [_service_to_plain(service) for service in spec.services],
+        "channels": [_channel_to_plain(channel) for channel in made.channels],
+        "assignments": [{"layers": list(one.layers), "words": one.words} for one in made.assignments],
+    }
+
+
+def sealed(spec: CollectionSpec, channels: tuple[Channel, ...], assignments: tuple[Assignment, ...]) -> Collection:
+    """The collection with its digest."""
+    bare = Collection(spec, channels, assignments, "")
+    return Collection(spec, channels, assignments, digest_of_plain(to_plain(bare)))
+
+
+def digest_of_plain(plain: Mapping[str, Any]) -> str:
+    """SHA-256 of the document's canonical JSON."""
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_collection(text: str) -> Collection:
+    """The collection in a document.
+
+    Raises:
+        SchemaError: It is no such document, or was changed after it was made.
+    """
+    if len(text) > MOST_BYTES:
+        raise SchemaError("A collection's document is at most 4 MiB.")
+    try:
+        plain = json.loads(text)
+        digest = plain.pop("digest")
+        if plain["format"] != 1 or plain["kind"] != "siloquent-collection":
+            raise ValueError
+        made = _from_plain(plain, digest)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise SchemaError(
+            "This is no collection's document.", fix="siloquent collect design SPEC.toml -o C.json"
+        ) from None
+    if digest_of_plain(plain) != digest or to_plain(made) != plain:
+        raise SchemaError(
+            "The collection's document was changed after it was made: its digest does not fit.",
+            fix="siloquent collect design SPEC.toml -o C.json",
+        )
+    return made
+
+
+def _from_plain(plain: Mapping[str, Any], digest: str) -> Collection:
+    spec = CollectionSpec(
+        name=plain["name"],
+        services=tuple(_service_from_plain(one) for one in plain["services"]),
+        epsilon=Fraction(plain["epsilon"]),
+        epoch=plain["epoch"],
+        fanout=plain["fanout"],
+        client=plain["client"],
+        scope=plain["scope"],
+        min_reports=plain["min_reports"],
+    )
+    channels = tuple(_channel_from_plain(one) for one in plain["channels"])
+    assignments = tuple(Assignment(tuple(one["layers"]), one["words"]) for one in plain["assignments"])
+    if sum(one.words for one in assignments) != WORDS:
+        raise ValueError
+    return Collection(spec, channels, assignments, digest)
+
+
+def _service_to_plain(service: Service) -> dict[str, Any]:
+    return {
+        "name": service.name,
+        "per_user": service.per_user,
+        "everyone": service.everyone,
+        "attributes": [_role_to_plain(role) for role in service.roles],
+    }
+
+
+def _role_to_plain(role: Role) -> dict[str, Any]:
+    attribute = role.attribute
+    plain: dict[str, Any] = {"name": attribute.name, "type": attribute.kind}
+    if attribute.kind == "category":
+        plain |= {"values": list(attribute.values), "other": attribute.other}
+    elif attribute.is_temporal:
+        plain |= {"lo": attribute.label(0).isoformat(), "hi": attribute.label(attribute.steps - 1).isoformat()}
+        plain["outside"] = attribute.outside
+    elif attribute.is_numeric:
+        plain |= {"lo": str(attribute.lo), "hi": str(attribute.hi), "grid": str(attribute.grid)}
+        plain["outside"] = attribute.outside
+    null = attribute.null if attribute.null != "value" else {"value": _plain_value(attribute.null_value)}
+    return {
+        **plain,
+        "null": null,
+        "use": role.use,
+        "resolution": role.resolution,
+        "sensitive": role.sensitive,
+        "size": attribute.size,
+        "null_place": attribute.null_index,
+        "other_place": attribute.other_index,
+    }
+
+
+def _plain_value(value: object) -> object:
+    return value if isinstance(value, (bool, int, str)) else str(value)
+
+
+def _service_from_plain(plain: Mapping[str, Any]) -> Service:
+    roles = tuple(_role_from_plain(one) for one in plain["attributes"])
+    return Service(plain["name"], roles, plain["per_user"], plain["everyone"])
+
+
+_OWN = ("use", "resolution", "sensitive")
+_MADE = ("size", "null_place", "other_place")
+
+
+def _role_from_plain(plain: Mapping[str, Any]) -> Role:
+    raw = {key: value for key, value in plain.items() if key not in (*_OWN, *_MADE)}
+    for key in ("lo", "hi", "grid"):
+        if key in raw:
+            raw[key] = _read(raw[key], raw["type"])
+    if isinstance(raw.get("null"), dict):
+        raw["null"] = {"value": _read(raw["null"]["value"], raw["type"])}
+    return Role(_attribute(raw), **{key: plain[key] for key in _OWN})
+
+
+def _attribute(raw: Mapping[str, Any]) -> Attribute:
+    return parse_attribute(raw)
+
+
+def _read(value: Any, kind: Literal["integer", "real", "date"] | str) -> Any:
+    from datetime import date
+    from decimal import Decimal
+
+    if not isinstance(value, str) or kind in ("category", "boolean"):
+        return value
+    return date.fromisoformat(value) if kind == "date" else Decimal(value)
+
+
+def _channel_to_plain(channel: Channel) -> dict[str, Any]:
+    return {
+        "services": list(channel.services),
+        "epsilon": str(channel.epsilon),
+        "slots": channel.slots,
+        "padded": channel.padded,
+        "fanouts": [list(tree.fanouts) for tree in channel.trees],
+        "values": [tree.values for tree in channel.trees],
+        "layers": [
+            {
+                "attributes": list(one.attributes),
+                "levels": list(one.levels),
+                "kind": one.kind,
+                "nodes": one.nodes,
+                "size": one.size,
+                "truth": str(one.truth),
+            }
+            for one in channel.layers
+        ],
+    }
+
+
+def _channel_from_plain(plain: Mapping[str, Any]) -> Channel:
+    trees = tuple(
+        Tree(values, tuple(fanouts)) for values, fanouts in zip(plain["values"], plain["fanouts"], strict=True)
+    )
+    layers = tuple(
+        LayerPlan(
+            tuple(one["attributes"]), tuple(one["levels"]), one["kind"], one["nodes"], one["size"], int(one["truth"])
+        )
+        for one in plain["layers"]
+    )
+    return Channel(tuple(plain["services"]), Fraction(plain["epsilon"]), plain["slots"], plain["padded"], trees, layers)

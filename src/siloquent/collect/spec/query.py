@@ -1,0 +1,137 @@
+"""What may be asked of a collection: counts, sums and averages under conditions, over services joined by their user."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import RequestError
+
+Mask = NDArray[np.bool_]
+Function = Literal["COUNT", "SUM", "AVG"]
+MOST_TERMS = 64
+MOST_GROUPS = 10_000
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Column:
+    """An attribute of a service."""
+
+    service: str
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One number of an answer: how many rows, or the sum or average of a measure over them."""
+
+    function: Function
+    measure: Column | None = None
+
+    def __str__(self) -> str:
+        return f"{self.function.lower()}_{self.measure}" if self.measure else "count"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Box:
+    """Rows whose columns all lie in their masks (cells,), counted ``sign`` times."""
+
+    masks: dict[Column, Mask]
+    sign: int = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AggregateQuery:
+    """A question.
+
+    Attributes:
+        services: Joined on their user, in the order in which they were named.
+        where: Signed boxes that add up to the condition; one box without masks for none.
+        sql: The text that it was read from.
+    """
+
+    services: tuple[str, ...]
+    aggregates: tuple[Aggregate, ...]
+    where: tuple[Box, ...] = (Box({}),)
+    group_by: tuple[Column, ...] = ()
+    sql: str = ""
+
+    def columns(self) -> list[Column]:
+        """Every column that the answer hangs on, without repetition, in order of appearance."""
+        named = [column for box in self.where for column in box.masks]
+        named += [one.measure for one in self.aggregates if one.measure is not None]
+        return list(dict.fromkeys([*named, *self.group_by]))
+
+
+Conjunction = dict[Column, Mask]
+
+
+def any_of(parts: Sequence[list[Conjunction]]) -> list[Conjunction]:
+    """The disjunction of disjunctions; terms on one and the same column become one."""
+    found: list[Conjunction] = []
+    single: dict[Column, int] = {}
+    for term in (term for part in parts for term in part):
+        if len(term) == 1:
+            ((column, mask),) = term.items()
+            if column in single:
+                place = single[column]
+                found[place] = {column: found[place][column] | mask}
+                continue
+            single[column] = len(found)
+        found.append(term)
+    return _limited(found)
+
+
+def all_of(parts: Sequence[list[Conjunction]]) -> list[Conjunction]:
+    """The conjunction of disjunctions, multiplied out."""
+    found: list[Conjunction] = [{}]
+    for part in parts:
+        found = _limited([_both(one, other) for one, other in product(found, part)])
+    return found
+
+
+def _both(one: Conjunction, other: Conjunction) -> Conjunction:
+    met = dict(one)
+    for column, mask in other.items():
+        met[column] = met[column] & mask if column in met else mask
+    return met
+
+
+def boxes_of(terms: Sequence[Conjunction]) -> tuple[Box, ...]:
+    """Signed boxes that count each row of the disjunction of ``terms`` once: inclusion and exclusion.
+
+    Raises:
+        RequestError: More than 64 boxes.
+    """
+    if 2 ** len(terms) - 1 > MOST_TERMS:
+        raise _too_many()
+    found = []
+    for size in range(1, len(terms) + 1):
+        for chosen in combinations(terms, size):
+            met: Conjunction = {}
+            for term in chosen:
+                met = _both(met, term)
+            if all(mask.any() for mask in met.values()):
+                found.append(Box(met, 1 if size % 2 else -1))
+    return tuple(found)
+
+
+def _limited(terms: list[Conjunction]) -> list[Conjunction]:
+    if len(terms) > MOST_TERMS:
+        raise _too_many()
+    return terms
+
+
+def _too_many() -> RequestError:
+    return RequestError(
+        f"The condition has more than {MOST_TERMS} terms once OR and NOT are multiplied out.",
+        fix="ask its parts, or use IN and BETWEEN on one attribute",
+    )

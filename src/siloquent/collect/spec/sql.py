@@ -1,0 +1,280 @@
+"""SQL over services: SELECT of COUNT(*), SUM and AVG, JOIN .. USING (user), WHERE, GROUP BY."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+import numpy as np
+from sqlglot import exp, parse
+from sqlglot.errors import SqlglotError
+
+from siloquent.collect.spec.declared import CollectionSpec, Role
+from siloquent.collect.spec.query import (
+    Aggregate,
+    AggregateQuery,
+    Box,
+    Column,
+    Conjunction,
+    Mask,
+    all_of,
+    any_of,
+    boxes_of,
+)
+from siloquent.errors import RequestError, SyntaxProblem, UnknownName
+
+MOST_BYTES = 2**16
+MOST_DEPTH = 64
+EXAMPLE = "SELECT AVG(amount) FROM orders JOIN profile USING (user) WHERE age BETWEEN 20 AND 40"
+
+
+def parse_query(text: str, spec: CollectionSpec) -> AggregateQuery:
+    """The question that ``text`` asks.
+
+    Raises:
+        SyntaxProblem: It cannot be read as SQL.
+        UnknownName: A service or attribute that was never declared (did you mean).
+        RequestError: SQL that no collection answers; nothing is read.
+    """
+    select = _select(text)
+    services = _services(select, spec)
+    names = _Names(spec, services)
+    group_by = tuple(names.column(one) for one in select.args["group"].expressions) if select.args.get("group") else ()
+    aggregates = []
+    for one in select.expressions:
+        plain = one.unalias()
+        if isinstance(plain, exp.Column):
+            if names.column(plain) not in group_by:
+                raise RequestError(
+                    f"{plain.name!r} is selected without being grouped by.", fix=f"GROUP BY {plain.name}"
+                )
+        else:
+            aggregates.append(_aggregate(plain, names))
+    if not aggregates:
+        raise RequestError("Nothing is counted, summed or averaged.", fix=EXAMPLE)
+    where: tuple[Box, ...] = (Box({}),)
+    if select.args.get("where"):
+        where = boxes_of(_terms(select.args["where"].this, names, False, 0))
+    return AggregateQuery(services, tuple(aggregates), where, group_by, " ".join(text.split()))
+
+
+_PARTS = {
+    "kind",
+    "expressions",
+    "from_",
+    "from",
+    "joins",
+    "where",
+    "group",
+    "hint",
+    "distinct",
+    "limit",
+    "operation_modifiers",
+}
+
+
+def _select(text: str) -> exp.Select:
+    if len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
+        raise SyntaxProblem("A question is at most 64 kB of SQL.")
+    try:
+        statements = parse(text, read="duckdb")
+    except (SqlglotError, RecursionError) as wrong:
+        place = getattr(wrong, "errors", None) or [{}]
+        said = str(place[0].get("description") or "This is no SQL.").rstrip(".")
+        raise SyntaxProblem(f"{said}.", expected=EXAMPLE) from None
+    if len(statements) != 1 or not isinstance(statements[0], exp.Select):
+        raise RequestError("Ask one SELECT.", fix=EXAMPLE)
+    select = statements[0]
+    for part, value in select.args.items():
+        if value and part not in _PARTS - {"hint", "distinct", "limit"}:
+            raise RequestError(f"A collection answers no {part.upper().rstrip('_')}.", fix=EXAMPLE)
+    return select
+
+
+def _services(select: exp.Select, spec: CollectionSpec) -> tuple[str, ...]:
+    source = select.args.get("from_") or select.args.get("from")
+    if source is None or not isinstance(source.this, exp.Table):
+        raise RequestError("FROM names a service.", fix=EXAMPLE)
+    names = [spec.service(source.this.name).name]
+    for join in select.args.get("joins") or []:
+        using = [one.name.lower() for one in join.args.get("using") or []]
+        plain = not any(join.args.get(key) for key in ("side", "on", "method")) and join.kind in ("", "INNER")
+        if not plain or using != ["user"] or not isinstance(join.this, exp.Table):
+            raise RequestError("Services are joined on their user alone.", fix="JOIN profile USING (user)")
+        names.append(spec.service(join.this.name).name)
+    if len(set(names)) != len(names):
+        raise RequestError("A service is joined with itself, which would show how many rows a user has.", fix=EXAMPLE)
+    return tuple(names)
+
+
+class _Names:
+    """The attributes of the services that a question names."""
+
+    def __init__(self, spec: CollectionSpec, services: tuple[str, ...]) -> None:
+        self._spec, self._services = spec, services
+
+    def column(self, node: exp.Expr) -> Column:
+        """The column that ``node`` names, alone or as service.attribute."""
+        if not isinstance(node, exp.Column):
+            raise RequestError(f"{node.sql()[:60]!r} is no attribute.", fix="name attributes as they are declared")
+        if node.name.lower() == "user":
+            raise RequestError("The user is in no condition and no answer.", fix="COUNT(*) counts rows")
+        wanted = [self._spec.service(node.table).name] if node.table else list(self._services)
+        if node.table and wanted[0] not in self._services:
+            raise RequestError(f"{node.table!r} is not joined.", fix=f"JOIN {node.table} USING (user)")
+        found = [
+            Column(name, role.attribute.name)
+            for name in wanted
+            for role in self._spec.service(name).roles
+            if role.attribute.name.casefold() == node.name.casefold()
+        ]
+        if not found:
+            known = [role.attribute.name for name in wanted for role in self._spec.service(name).roles]
+            raise UnknownName("attribute", node.name[:64], known)
+        if len(found) > 1:
+            raise RequestError(f"{node.name!r} is an attribute of two services.", fix=f"{found[0].service}.{node.name}")
+        return found[0]
+
+    def role(self, column: Column) -> Role:
+        """Its declaration."""
+        return self._spec.service(column.service).role(column.name)
+
+
+def _aggregate(node: exp.Expr, names: _Names) -> Aggregate:
+    if isinstance(node, exp.Count):
+        if not isinstance(node.this, exp.Star):
+            raise RequestError("COUNT counts rows.", fix="COUNT(*)")
+        return Aggregate("COUNT")
+    if not isinstance(node, (exp.Sum, exp.Avg)):
+        raise RequestError(f"{node.sql()[:60]!r} is no COUNT(*), SUM or AVG.", fix=EXAMPLE)
+    column = names.column(node.this)
+    role = names.role(column)
+    if role.use == "filter":
+        raise RequestError(
+            f"{column.name!r} is declared for conditions, not for sums.", fix='use = "both" in the next design'
+        )
+    return Aggregate("SUM" if isinstance(node, exp.Sum) else "AVG", column)
+
+
+def _terms(node: exp.Expr, names: _Names, negated: bool, depth: int) -> list[Conjunction]:
+    """The condition, or its negation, as conjunctions of masks; what is NULL makes neither true."""
+    if depth > MOST_DEPTH:
+        raise SyntaxProblem("The condition is nested too deeply.")
+    if isinstance(node, exp.Paren):
+        return _terms(node.this, names, negated, depth + 1)
+    if isinstance(node, exp.Not):
+        return _terms(node.this, names, not negated, depth + 1)
+    if isinstance(node, (exp.And, exp.Or)):
+        parts = [_terms(one, names, negated, depth + 1) for one in (node.left, node.right)]
+        return all_of(parts) if isinstance(node, exp.And) != negated else any_of(parts)
+    column, mask, known = _atom(node, names)
+    return [{column: known & ~mask if negated else mask}]
+
+
+def _atom(node: exp.Expr, names: _Names) -> tuple[Column, Mask, Mask]:
+    """A test of one attribute: the cells where it is true, and those where it is true or false."""
+    if isinstance(node, exp.Column):
+        node = exp.EQ(this=node, expression=exp.true())
+    column = names.column(node.this if isinstance(node.this, exp.Column) else node.args.get("expression", node.this))
+    role = names.role(column)
+    if role.use == "measure":
+        raise RequestError(
+            f"{column.name!r} is declared for sums, not for conditions.", fix='use = "both" in the next design'
+        )
+    cells = _Cells(role)
+    if isinstance(node, exp.Is):
+        if not isinstance(node.expression, exp.Null) or role.attribute.null != "cell":
+            raise RequestError(f"{column.name!r} has no cell for NULL: rows without it do not count.")
+        return column, cells.null, np.ones(role.attribute.size, dtype=np.bool_)
+    return column, cells.test(node), cells.values
+
+
+class _Cells:
+    """The cells of an attribute, and tests of them."""
+
+    def __init__(self, role: Role) -> None:
+        attribute = role.attribute
+        self._attribute = attribute
+        self.null = np.zeros(attribute.size, dtype=np.bool_)
+        if attribute.null == "cell":
+            self.null[-1] = True
+        self.values = ~self.null
+        self._points: Any = attribute.points()
+
+    def test(self, node: exp.Expr) -> Mask:
+        """Where ``node`` is true."""
+        if isinstance(node, exp.Between):
+            low, high = self._value(node.args["low"]), self._value(node.args["high"])
+            self._require_order("BETWEEN")
+            if low > high:
+                raise RequestError(f"BETWEEN {node.args['low'].sql()} AND {node.args['high'].sql()} holds nothing.")
+            return self._where(lambda points: (points >= low) & (points <= high))
+        if isinstance(node, exp.In) and not node.args.get("query"):
+            parts = [self._equal(self._value(one)) for one in node.expressions]
+            found: Mask = np.logical_or.reduce(parts)
+            return found
+        tests: dict[type[exp.Expr], str] = {
+            exp.EQ: "=",
+            exp.NEQ: "<>",
+            exp.LT: "<",
+            exp.LTE: "<=",
+            exp.GT: ">",
+            exp.GTE: ">=",
+        }
+        symbol = tests.get(type(node))
+        if symbol is None:
+            raise RequestError(f"{node.sql()[:60]!r} is no condition that a collection answers.", fix=EXAMPLE)
+        left, right = node.this, node.args["expression"]
+        if isinstance(right, exp.Column):
+            left, right, symbol = right, left, symbol.translate(str.maketrans("<>", "><")) if symbol != "<>" else "<>"
+        value = self._value(right)
+        if symbol in ("=", "<>"):
+            equal = self._equal(value)
+            return equal if symbol == "=" else self.values & ~equal
+        self._require_order(symbol)
+        return self._where(_ORDER[symbol](value))
+
+    def _require_order(self, symbol: str) -> None:
+        if self._attribute.kind in ("category", "boolean"):
+            raise RequestError(f"{self._attribute.name!r} has no order, so {symbol} means nothing.", fix="= or IN")
+
+    def _where(self, inside: Callable[[Any], Any]) -> Mask:
+        found = np.zeros(self._attribute.size, dtype=np.bool_)
+        found[: self._attribute.steps] = inside(self._points)
+        return found
+
+    def _equal(self, value: Any) -> Mask:
+        found = self._where(lambda points: points == value)
+        if not found.any() and self._attribute.kind == "category":
+            raise UnknownName(f"value of {self._attribute.name}", str(value)[:64], self._attribute.values)
+        return found
+
+    def _value(self, node: exp.Expr) -> Any:
+        """The constant in ``node`` as a value of this attribute."""
+        kind = self._attribute.kind
+        if isinstance(node, exp.Cast):
+            node = node.this
+        sign = 1
+        if isinstance(node, exp.Neg):
+            node, sign = node.this, -1
+        try:
+            if kind == "boolean" and isinstance(node, exp.Boolean):
+                return bool(node.this)
+            if kind == "category" and isinstance(node, exp.Literal):
+                return str(node.this)
+            if kind == "date" and isinstance(node, exp.Literal) and node.is_string:
+                return np.datetime64(date.fromisoformat(node.this), "D")
+            if self._attribute.is_numeric and isinstance(node, exp.Literal) and not node.is_string:
+                return sign * float(node.this)
+        except ValueError:
+            pass
+        raise RequestError(f"{node.sql()[:60]} is no value of {self._attribute.name!r}, which is of type {kind}.")
+
+
+_ORDER: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
+    "<": lambda value: lambda points: points < value,
+    "<=": lambda value: lambda points: points <= value,
+    ">": lambda value: lambda points: points > value,
+    ">=": lambda value: lambda points: points >= value,
+}

@@ -1,0 +1,66 @@
+"""The walk through the collection's rooms: design, perturb on the device, estimate. None of them touches a ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from siloquent.collect import estimate as estimates
+from siloquent.collect import plan
+from siloquent.collect.measure import Client, Device, ReportStore
+from siloquent.collect.spec import AggregateQuery, Answer, Collection, CollectionSpec, parse_query
+from siloquent.errors import RequestError
+
+
+def design(spec: CollectionSpec) -> Collection:
+    """The public document for ``spec``: layers, oracles, thresholds, report layout, digest.
+
+    Raises:
+        SchemaError: A joint table is too large, or nothing is left to report.
+    Privacy:
+        Data-blind: nobody has reported yet.
+    """
+    return plan.design(spec)
+
+
+def perturb(
+    collection: Collection,
+    service: str,
+    rows: Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Mapping[str, Any]]],
+    device: Device,
+) -> bytes:
+    """One user's report, as the device that has ``rows`` makes it; the same bytes whenever it is asked again.
+
+    Raises:
+        UnknownName: The collection has no such service.
+        RequestError: The client reports for all services at once, and rows of one were given.
+    Privacy:
+        Local: with the user's reports to all services, pure epsilon-DP for all of their rows, in this epoch.
+    """
+    name = collection.spec.service(service).name
+    try:
+        return _client(collection.to_json()).report(name, rows, device)
+    except ValueError as wrong:
+        raise RequestError(f"{str(wrong).capitalize()}.") from None
+
+
+@lru_cache(maxsize=8)
+def _client(document: str) -> Client:
+    return Client(json.loads(document))
+
+
+def estimate(store: ReportStore, question: str | AggregateQuery) -> Answer:
+    """Answer ``question`` from the reports in ``store``.
+
+    Raises:
+        SyntaxProblem, UnknownName, RequestError: It cannot be asked so; nothing is read.
+        TooFewReports: Fewer reports than the collection's ``min_reports``.
+    Privacy:
+        Post-processing of private reports: free, however often.
+    """
+    collection = store.collection
+    query = parse_query(question, collection.spec) if isinstance(question, str) else question
+    channels = estimates.channels_of(collection, query)
+    return estimates.answer(collection, query, store.tally(channels))

@@ -1,0 +1,255 @@
+"""The best linear estimate from reports on several layers of the same trees, in closed form, with its variance.
+
+A table over the bins of d trees is the sum of components kappa = (k_1, .., k_d), the part that nodes of these levels
+add to coarser ones. A layer with levels l knows every component kappa <= l. All averages over nodes commute, so the
+least-squares estimate weighs, component by component, what each layer says by the inverse of its variance there; an
+answer is one dot product a layer. Proof: docs/explanation/collect.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.maths.hierarchy import Tree
+from siloquent.maths.oracles import Oracle
+
+Floats = NDArray[np.float64]
+Levels = tuple[int, ...]
+DESIGN_ROUNDS = 500
+LEAST_SHARE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The trees that one report is about; ``padded``: one more node, the last, says that there is nothing."""
+
+    trees: tuple[Tree, ...]
+    padded: bool
+
+    def cells(self, levels: Levels) -> tuple[int, ...]:
+        """How many nodes each tree has at these levels."""
+        return tuple(tree.nodes(level) for tree, level in zip(self.trees, levels, strict=True))
+
+    def nodes(self, levels: Levels) -> int:
+        """How many nodes a report chooses from."""
+        return math.prod(self.cells(levels)) + self.padded
+
+    def noise(self, levels: Levels, component: Levels, oracle: Oracle) -> float:
+        """The mean square of one report's estimates along ``component``, the holder's own share included."""
+        cells = math.prod(self.cells(levels))
+        if any(component) or oracle.kind == "hash":
+            return oracle.spread + 1 / cells
+        # The estimates of a set report add up to 1 exactly: only the node for nothing leaves doubt about their sum.
+        return ((oracle.variance if self.padded else 0.0) + 1) / cells
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """Reports at one choice of levels: of one service, or of users who reported to several.
+
+    Attributes:
+        levels: One tuple a block.
+        supports: Whole, one axis a block: how many reports support node i, j, ..; the last index of every axis stands
+            for all reports, so that the last entry of all is their number.
+    """
+
+    blocks: tuple[Block, ...]
+    levels: tuple[Levels, ...]
+    oracles: tuple[Oracle, ...]
+    supports: NDArray[np.int64]
+
+    @property
+    def reports(self) -> int:
+        """How many reports (or users, over several services) there are."""
+        return int(self.supports.flat[-1])
+
+    def estimates(self) -> Floats:
+        """The sum over users of the product of Phi, one axis a block, without nodes for nothing. Unbiased."""
+        found = self.supports.astype(np.float64)
+        for axis, (block, oracle) in enumerate(zip(self.blocks, self.oracles, strict=True)):
+            moved = np.moveaxis(found, axis, -1)
+            real = moved.shape[-1] - 1 - block.padded
+            moved = (moved[..., :real] - oracle.q * moved[..., -1:]) / (oracle.p - oracle.q)
+            found = np.moveaxis(moved, -1, axis)
+        return found
+
+    def margins(self) -> list[Floats]:
+        """Each block's own estimated shares of nodes, of one report on average: shape (nodes without nothing,)."""
+        shares = []
+        for axis, (block, oracle) in enumerate(zip(self.blocks, self.oracles, strict=True)):
+            own = np.moveaxis(self.supports, axis, -1).reshape(-1, self.supports.shape[axis])[-1].astype(np.float64)
+            real = own.size - 1 - block.padded
+            shares.append((own[:real] / own[-1] - oracle.q) / (oracle.p - oracle.q))
+        return shares
+
+
+def components_of(trees: Sequence[Tree]) -> list[Levels]:
+    """Every component of a table over ``trees``."""
+    return list(product(*(range(tree.height + 1) for tree in trees)))
+
+
+def precision(blocks: Sequence[Block], levels: Sequence[Levels], oracles: Sequence[Oracle], component: Levels) -> float:
+    """How much one report at ``levels`` says about ``component``, per bin of the table; 0 for what it cannot know."""
+    flat = [level for part in levels for level in part]
+    if any(k > level for k, level in zip(component, flat, strict=True)):
+        return 0.0
+    square, bins, nodes, at = 1.0, 1, 1, 0
+    for block, own, oracle in zip(blocks, levels, oracles, strict=True):
+        part = component[at : at + len(own)]
+        at += len(own)
+        square *= block.noise(own, part, oracle)
+        bins *= math.prod(tree.bins for tree in block.trees)
+        nodes *= math.prod(block.cells(own))
+    if not any(component):
+        square -= 1 / nodes
+    return math.inf if square <= 0 else bins / nodes / square
+
+
+class Combined:
+    """The layers of one table, ready for questions.
+
+    ``weights`` of an answer: one array a tree, the answer being the sum over bins of their product.
+    """
+
+    def __init__(self, layers: Sequence[Layer], users: int) -> None:
+        self.layers = [layer for layer in layers if layer.reports > 0]
+        self.users = users
+        self.blocks = layers[0].blocks
+        self.trees = tuple(tree for block in self.blocks for tree in block.trees)
+        self.pinned = not any(block.padded for block in self.blocks)
+        self.components = components_of(self.trees)
+        self._shares = self._weights()
+        self._estimates = [layer.estimates() for layer in self.layers]
+
+    @property
+    def reports(self) -> int:
+        """How many reports the estimates are made of."""
+        return sum(layer.reports for layer in self.layers)
+
+    def _weights(self) -> list[dict[Levels, float]]:
+        """For each layer, how much it counts in each component; over layers these add up to 1, or to 0: unknown."""
+        found: list[dict[Levels, float]] = [{} for _ in self.layers]
+        for component in self.components:
+            if self.pinned and not any(component):
+                continue
+            known = [
+                layer.reports * precision(self.blocks, layer.levels, layer.oracles, component) for layer in self.layers
+            ]
+            total = sum(known)
+            for share, own in zip(known, found, strict=True):
+                if share > 0:
+                    own[component] = share / total
+        return found
+
+    def unknown(self) -> list[Levels]:
+        """Components that no layer knows: answers take them as spread evenly."""
+        known = {component for own in self._shares for component in own}
+        return [one for one in self.components if one not in known and (any(one) or not self.pinned)]
+
+    def question(self, weights: Sequence[Floats]) -> Question:
+        """What to add up in each layer for the answer that ``weights`` describe."""
+        details = [tree.details(part) for tree, part in zip(self.trees, weights, strict=True)]
+        sums = [self._layer_sums(layer, own, details) for layer, own in zip(self.layers, self._shares, strict=True)]
+        constant = math.prod(float(part[0][0]) for part in details) * self.users if self.pinned else 0.0
+        return Question(sums, constant)
+
+    def _layer_sums(self, layer: Layer, own: dict[Levels, float], details: Sequence[tuple[Floats, ...]]) -> Floats:
+        flat = [level for part in layer.levels for level in part]
+        cells = [tree.nodes(level) for tree, level in zip(self.trees, flat, strict=True)]
+        spread = [
+            [np.repeat(part, cell // part.size) for part in parts[: level + 1]]
+            for parts, level, cell in zip(details, flat, cells, strict=True)
+        ]
+        total = np.zeros(cells)
+        for component, weight in own.items():
+            term = np.array(weight)
+            for axis, level in enumerate(component):
+                term = np.multiply.outer(term, spread[axis][level])
+            total += term
+        return total.reshape([math.prod(block.cells(lv)) for block, lv in zip(self.blocks, layer.levels, strict=True)])
+
+    def value(self, question: Question) -> float:
+        """The estimate, scaled to all users."""
+        return question.constant + sum(
+            self.users / layer.reports * float(np.vdot(weights, estimates))
+            for layer, weights, estimates in zip(self.layers, question.sums, self._estimates, strict=True)
+        )
+
+    def covariance(self, one: Question, other: Question, *, sampled: bool = False) -> float:
+        """The covariance of two answers (the variance of one, asked twice), estimated from the same reports.
+
+        Args:
+            sampled: Each user's row was drawn among several of their own: all of the rows' spread counts then, not
+                only that of who fell on which layer.
+        """
+        total = 0.0
+        for layer, g, h, y in zip(self.layers, one.sums, other.sums, self._estimates, strict=True):
+            shares = y / layer.reports
+            held = float(np.vdot(shares, g * h))
+            between = held - float(np.vdot(shares, g)) * float(np.vdot(shares, h))
+            noise = _second_moment(layer, g, h, shares) - held
+            left_out = 1.0 if sampled else 1 - layer.reports / self.users
+            total += self.users**2 / layer.reports * (noise + left_out * between)
+        return total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """An answer as sums over nodes: one array a layer, and what needs no report."""
+
+    sums: list[Floats]
+    constant: float
+
+    def plus(self, other: Question, factor: float = 1.0) -> Question:
+        """This answer plus ``factor`` times the other."""
+        sums = [mine + factor * theirs for mine, theirs in zip(self.sums, other.sums, strict=True)]
+        return Question(sums, self.constant + factor * other.constant)
+
+
+def _second_moment(layer: Layer, g: Floats, h: Floats, shares: Floats) -> float:
+    """E[(sum of g Phi)(sum of h Phi)] over one user's reports; Phi multiplies over blocks."""
+    margins = layer.margins()
+    applied = h
+    for axis, (oracle, own) in enumerate(zip(layer.oracles, margins, strict=True)):
+        moments = oracle.second_moments(own)
+        applied = np.moveaxis(np.tensordot(moments, applied, axes=(1, axis)), 0, axis)
+    found = float(np.vdot(g, applied))
+    if len(margins) > 1:
+        independent = margins[0]
+        for own in margins[1:]:
+            independent = np.multiply.outer(independent, own)
+        found += float(np.vdot(g * h, shares - independent))
+    return found
+
+
+def best_shares(precisions: Floats, targets: Floats) -> Floats:
+    """The layer probabilities that minimise the sum of targets_k / (precisions @ shares)_k: shape (layers,).
+
+    Args:
+        precisions: Shape (components, layers), not negative; a row of zeros is left out.
+        targets: How much each component matters, shape (components,).
+    Source:
+        The multiplicative algorithm for A-optimal designs ("Optimal Design of Experiments", 1993, chapter 9).
+    """
+    kept = (targets > 0) & (precisions.max(axis=1) > 0)
+    known, wanted = precisions[kept], targets[kept]
+    shares: Floats = np.full(precisions.shape[1], 1 / precisions.shape[1])
+    for _ in range(DESIGN_ROUNDS):
+        gains = known.T @ (wanted / np.square(known @ shares))
+        shares = shares * np.sqrt(gains)
+        shares /= shares.sum()
+    # A layer with few users costs each question an estimate and says next to nothing; but one that alone knows a
+    # component stays.
+    dropped = shares < LEAST_SHARE
+    for layer in np.argsort(shares):
+        if dropped[layer] and not (known[:, ~dropped] > 0).any(axis=1).all():
+            dropped[layer] = False
+    shares[dropped] = 0
+    found: Floats = shares / shares.sum()
+    return found
