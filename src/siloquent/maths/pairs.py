@@ -54,6 +54,12 @@ class PairRule:
         return PairRule(tuple(test.reversed for test in self.tests), self.second, self.first)
 
     @property
+    def is_symmetric(self) -> bool:
+        """Whether exchanging t1 and t2 changes nothing, as far as the arrays being the same ones shows."""
+        same = all(test.left is test.right and test.op in ("=", "!=") for test in self.tests)
+        return same and (self.first is self.second or np.array_equal(self.first, self.second))
+
+    @property
     def both(self) -> PairRule:
         """Pairs that break the rule whichever of the two rows is t1."""
         either = self.first & self.second
@@ -90,6 +96,8 @@ def violating_pairs(rule: PairRule) -> int:
     """
     alone = int(rule.alone().sum())
     ordered = int(partners(rule).sum()) - alone
+    if rule.is_symmetric:
+        return ordered // 2
     return ordered - (int(partners(rule.both).sum()) - alone) // 2
 
 
@@ -108,11 +116,15 @@ def partners(rule: PairRule) -> Integers:
     """For each row as t1, how many rows as t2 (itself, too) pass every test, shape (rows,)."""
     found = np.zeros(len(rule.first), dtype=np.int64)
     first, second = np.flatnonzero(rule.first), np.flatnonzero(rule.second)
-    if not len(first) or not len(second):
+    merged = _tightest(rule.tests)
+    if not len(first) or not len(second) or merged is None:
         return found
-    tests = _tightest([(test.op, test.left[first], test.right[second]) for test in rule.tests])
-    if tests is None:
-        return found
+    alike = len(first) == len(second) and np.array_equal(first, second)
+    tests: list[_Test] = []
+    for op, left, right in merged:
+        # One array for both sides is ranked once; see _same_key.
+        mine = left[first]
+        tests.append((op, mine, mine if alike and left is right else right[second]))
     unequal = [test for test in tests if test[0] == "!="]
     for chosen in range(1 << len(unequal)):
         # Different = all minus equal, for each such test: inclusion and exclusion.
@@ -126,13 +138,13 @@ def partners(rule: PairRule) -> Integers:
 _Test = tuple[Operator, Integers, Integers]
 
 
-def _tightest(tests: list[_Test]) -> list[_Test] | None:
-    """One test for the same two sides, where there are several (<= and >= are =); None where no pair can pass."""
-    kept: dict[tuple[bytes, bytes], list[_Test]] = {}
+def _tightest(tests: Sequence[PairTest]) -> list[_Test] | None:
+    """One test for the same two arrays, where there are several (<= and >= are =); None where no pair can pass."""
+    kept: dict[tuple[int, int], list[PairTest]] = {}
     for test in tests:
-        kept.setdefault((test[1].tobytes(), test[2].tobytes()), []).append(test)
-    merged = [(conjunction([op for op, _, _ in same]), same[0][1], same[0][2]) for same in kept.values()]
-    return None if any(op is None for op, _, _ in merged) else [(op, left, right) for op, left, right in merged if op]
+        kept.setdefault((id(test.left), id(test.right)), []).append(test)
+    merged = [(conjunction([test.op for test in same]), same[0]) for same in kept.values()]
+    return None if any(op is None for op, _ in merged) else [(op, one.left, one.right) for op, one in merged if op]
 
 
 def conjunction(operators: Iterable[Operator]) -> Operator | None:
@@ -149,7 +161,8 @@ def conjunction(operators: Iterable[Operator]) -> Operator | None:
 
 def _boxes(tests: Sequence[_Test], firsts: int, seconds: int) -> Integers:
     """For each first row, how many second rows pass every test (=, <, <=, >, >=), shape (firsts,)."""
-    key_t, key_s = np.zeros(firsts, dtype=np.int64), np.zeros(seconds, dtype=np.int64)
+    key_s = np.zeros(seconds, dtype=np.int64)
+    key_t = key_s if firsts == seconds else np.zeros(firsts, dtype=np.int64)
     ordered = []
     for op, left, right in tests:
         if op == "=":
@@ -160,24 +173,55 @@ def _boxes(tests: Sequence[_Test], firsts: int, seconds: int) -> Integers:
     return _at_least(key_t, key_s, ordered)
 
 
+def ranked(values: Integers) -> tuple[Integers, Integers]:
+    """The distinct values in order, and which of them each one is: ``np.unique``, without sorting where they lie dense.
+
+    >>> [part.tolist() for part in ranked(np.array([7, 5, 7]))]
+    [[5, 7], [1, 0, 1]]
+    """
+    if not len(values):
+        return values, values
+    low, high = int(values.min()), int(values.max())
+    if high - low > 2 * len(values) + 2**16:
+        known, ranks = np.unique(values, return_inverse=True)
+        return known, ranks.astype(np.int64)
+    present = np.zeros(high - low + 1, dtype=bool)
+    present[values - low] = True
+    return np.flatnonzero(present) + low, (np.cumsum(present) - 1)[values - low]
+
+
 def _same_key(key_t: Integers, key_s: Integers, left: Integers, right: Integers) -> tuple[Integers, Integers]:
     """Keys refined by one more equality, again 0, 1, ..; keys that no second row has share one that none has."""
-    known, ranks = np.unique(right, return_inverse=True)
-    at = np.minimum(np.searchsorted(known, left), len(known) - 1)
-    met = (known[at] == left) & (key_t >= 0)
-    joint, new_s = np.unique(key_s * len(known) + ranks, return_inverse=True)
-    wanted = key_t * len(known) + at
-    place = np.minimum(np.searchsorted(joint, wanted), len(joint) - 1)
-    return np.where(met & (joint[place] == wanted), place, -1), new_s.astype(np.int64)
+    known, ranks = ranked(right)
+    if left is right and key_t is key_s:
+        _, joint_key = ranked(key_s * len(known) + ranks)
+        return joint_key, joint_key
+    at = _places(known, left)
+    met = (at >= 0) & (key_t >= 0)
+    joint, new_s = ranked(key_s * len(known) + ranks)
+    return np.where(met, _places(joint, key_t * len(known) + at), -1), new_s
+
+
+def _places(known: Integers, wanted: Integers) -> Integers:
+    """Where each wanted value stands in ``known`` (sorted, distinct), -1 where it does not."""
+    low, high = int(known[0]), int(known[-1])
+    if high - low <= 2 * (len(known) + len(wanted)) + 2**16:
+        table = np.full(high - low + 2, -1, dtype=np.int64)
+        table[known - low] = np.arange(len(known))
+        return table[np.where((wanted >= low) & (wanted <= high), wanted - low, -1)]
+    at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where(known[at] == wanted, at, -1)
 
 
 def _as_bound(op: str, left: Integers, right: Integers) -> tuple[Integers, Integers, int]:
     """The test as "rank of s >= bound of t": bounds 0..K, ranks 0..K-1, K."""
+    same = left is right
     if op in (">", ">="):
         left, right = -left, -right
-    known, ranks = np.unique(right, return_inverse=True)
-    bounds = np.searchsorted(known, left, side="right" if op in ("<", ">") else "left")
-    return bounds.astype(np.int64), ranks.astype(np.int64), len(known)
+    known, ranks = ranked(right)
+    strict = op in ("<", ">")
+    bounds = ranks + strict if same else np.searchsorted(known, left, side="right" if strict else "left")
+    return bounds.astype(np.int64), ranks, len(known)
 
 
 def _at_least(key_t: Integers, key_s: Integers, ordered: Sequence[tuple[Integers, Integers, int]]) -> Integers:

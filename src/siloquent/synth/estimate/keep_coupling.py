@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from siloquent.maths.pairs import ranked
 from siloquent.synth.estimate.keep_counts import passing
 from siloquent.synth.spec.compiled import CompiledConstraints, Coupling
 
@@ -63,8 +64,8 @@ def group_of(columns: NDArray[np.integer]) -> NDArray[np.int64]:
     """One number for each distinct row of ``columns`` (rows, columns): 0 for all where there are no columns."""
     found = np.zeros(len(columns), dtype=np.int64)
     for column in columns.T:
-        _, ranks = np.unique(column, return_inverse=True)
-        _, found = np.unique(found * (int(ranks.max(initial=0)) + 1) + ranks, return_inverse=True)
+        known, ranks = ranked(column.astype(np.int64))
+        _, found = ranked(found * max(len(known), 1) + ranks)
     return found
 
 

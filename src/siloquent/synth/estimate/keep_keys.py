@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from siloquent.errors import ConstraintProblem
+from siloquent.synth.estimate.keep_coupling import group_of
 from siloquent.synth.estimate.keep_masks import clean, inside
 from siloquent.synth.spec.compiled import CompiledConstraint, CompiledConstraints
 
@@ -53,7 +54,7 @@ def _repeated(
     known = _known(rows, key, compiled)
     places = random.permutation(np.flatnonzero(known))
     columns = compiled.columns(key.attributes)
-    _, first = np.unique(rows[np.ix_(places, columns)], axis=0, return_index=True)
+    _, first = np.unique(group_of(rows[np.ix_(places, columns)]), return_index=True)
     return np.sort(np.delete(places, first))
 
 

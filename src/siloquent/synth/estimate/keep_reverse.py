@@ -9,6 +9,7 @@ import numpy as np
 
 from siloquent.errors import ConstraintProblem
 from siloquent.synth.estimate.keep_counts import passing
+from siloquent.synth.estimate.keep_coupling import group_of
 from siloquent.synth.spec.compiled import CompiledConstraints, DependencyTable
 
 if TYPE_CHECKING:
@@ -35,9 +36,10 @@ def draw_reverse(
     """
     if not len(rows):
         return
-    x, ys = compiled.column(tables[0].need.lhs[0]), [compiled.column(table.need.rhs) for table in tables]
-    used, of_row, counts = np.unique(rows[:, ys], axis=0, return_inverse=True, return_counts=True)
-    of_row = of_row.ravel()
+    x, ys = compiled.column(tables[0].need.lhs[0]), compiled.columns(table.need.rhs for table in tables)
+    of_row = group_of(rows[:, ys])
+    _, first = np.unique(of_row, return_index=True)
+    used, counts = rows[np.ix_(first, ys)], np.bincount(of_row)
     xs, weights = _candidates(tables)
     if not len(xs):
         raise ConstraintProblem(f"No declared value of {tables[0].need.lhs[0]} is allowed.")
