@@ -1,6 +1,6 @@
 """Functional dependencies of one table: codes in, minimal dependencies out; and what known dependencies imply.
 
-Sets of columns are bit masks (column j is ``1 << j``); a dependency is a pair (mask of the left side, column on the right).
+Sets of columns are bit masks (column j is ``1 << j``); a dependency is a pair (mask of the left side, right column).
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ProtocolError
-from siloquent.federation.crypto.group import POINT, WIDE, Group
+from siloquent.federation.crypto.group import WIDE, Group
 from siloquent.federation.crypto.permute import permuted
-from siloquent.federation.crypto.points import as_rows
+from siloquent.federation.crypto.points import POINT, as_rows
 from siloquent.federation.crypto.seeds import derive, scalar_of, stream
 
 

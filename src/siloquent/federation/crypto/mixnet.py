@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from siloquent.errors import ProtocolError
-from siloquent.federation.crypto.group import POINT, Group
+from siloquent.federation.crypto.group import SCALAR, Group
 from siloquent.federation.crypto.permute import permuted
+from siloquent.federation.crypto.points import POINT
 from siloquent.federation.crypto.seeds import derive, scalar_of, scalars_of
 from siloquent.federation.crypto.votes import PAIR, halves, zipped
 
@@ -21,6 +22,12 @@ def encrypted(group: Group, points: bytes, key: bytes, *, seed: bytes, session: 
     count = len(points) // POINT
     numbers = scalars_of(group, seed, f"{label} pair", session, query, count=count)
     return zipped(group.base(numbers), group.plus(points, group.times_each(key * count, numbers)))
+
+
+def number_point(group: Group, value: int) -> bytes:
+    """``value`` G, for numbers that are added up under encryption."""
+    scalar = abs(value).to_bytes(SCALAR, "little")
+    return group.base(scalar if value >= 0 else group.difference(bytes(SCALAR), scalar))
 
 
 def pooled(group: Group, lots: Sequence[bytes], most: int) -> bytes:

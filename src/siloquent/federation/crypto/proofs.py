@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from siloquent.errors import ProtocolError
-from siloquent.federation.crypto.group import POINT, SCALAR, Group
+from siloquent.federation.crypto.group import SCALAR, Group
 from siloquent.federation.crypto.hashing import expand_message
+from siloquent.federation.crypto.points import POINT
 from siloquent.federation.crypto.seeds import scalar_of
 
 _TAG = b"siloquent/schnorr/1"

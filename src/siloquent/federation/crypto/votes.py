@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from siloquent.errors import ProtocolError
-from siloquent.federation.crypto.group import IDENTITY, POINT, WIDE, Group, split
+from siloquent.federation.crypto.group import IDENTITY, WIDE, Group, split
+from siloquent.federation.crypto.points import POINT
 from siloquent.federation.crypto.seeds import scalars_of, stream
 
 PAIR = 2 * POINT

@@ -1,0 +1,76 @@
+"""From what the last worker and the moderator are told to excesses, verdicts and checks: no rows, no noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import ProtocolError
+from siloquent.federation.crypto.points import as_rows
+from siloquent.profile.plan.canaries import YES, SharingPlan
+
+Counts = NDArray[np.int64]
+
+
+def histograms(words: NDArray[np.uint64], queries: int, first: int, sizes: Sequence[int]) -> list[Counts]:
+    """n_first .. n_m of each query.
+
+    Raises:
+        ProtocolError: ``batch_size``; ``canary_failed``: more shared values than the batches can hold.
+    """
+    width = len(sizes) - first + 1
+    if len(words) != queries * width:
+        raise ProtocolError("batch_size")
+    table = words.astype(np.int64).reshape(queries, width)
+    weights = np.arange(first, len(sizes) + 1)
+    # A value of k parties takes k places, and no two parties share more than the smaller one has.
+    smallest_pairs = sum(sorted(sizes)[:-1])
+    excess = table @ (weights - 1)
+    if (table < 0).any() or (table @ weights > sum(sizes)).any() or (excess > smallest_pairs).any():
+        raise ProtocolError("canary_failed")
+    return list(table)
+
+
+def excess(counts: Counts, first: int) -> int:
+    """E: a value of k parties counts k - 1.
+
+    >>> excess(np.array([4, 1]), 2)
+    6
+    """
+    return int(counts @ (np.arange(first, first + len(counts)) - 1))
+
+
+def check_canaries(plans: Mapping[int, SharingPlan], found: Mapping[int, Counts], parties: int, first: int) -> None:
+    """Every made-up request has the counts that it was made for.
+
+    Raises:
+        ProtocolError: ``canary_failed``.
+    """
+    for query, plan in plans.items():
+        if not np.array_equal(found[query][2 - first :], plan.histogram(parties)):
+            raise ProtocolError("canary_failed")
+
+
+def real_verdicts(bits: bytes, canaries: Mapping[int, int], count: int) -> list[bool]:
+    """The verdicts on a level's real candidates.
+
+    Args:
+        bits: One byte a ballot, 0 or 1.
+        canaries: Place of each canary and what it says.
+    Raises:
+        ProtocolError: ``batch_size``, ``bad_encoding``; ``canary_failed``: a canary says otherwise.
+    """
+    if len(bits) != count + len(canaries):
+        raise ProtocolError("batch_size")
+    if set(bits) - {0, 1}:
+        raise ProtocolError("bad_encoding")
+    if any(bool(bits[place]) != (kind == YES) for place, kind in canaries.items()):
+        raise ProtocolError("canary_failed")
+    return [bool(bit) for place, bit in enumerate(bits) if place not in canaries]
+
+
+def distinct_tags(tags: bytes) -> int:
+    """c(X) of the thesis: how many different tags there are."""
+    return len(np.unique(as_rows(tags)))

@@ -1,0 +1,113 @@
+"""Rows of one party, from its private table or from a table in the open, and the dependencies inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import RequestError
+from siloquent.maths.dependencies import Progress, discover
+from siloquent.profile.measure.snapshot import Snapshot, snapshot
+from siloquent.profile.spec.columns import Column
+from siloquent.profile.spec.report import Dependency, dependencies_of
+
+if TYPE_CHECKING:
+    from siloquent.data import PrivateTable
+    from siloquent.ledger import Permit
+
+
+@dataclass(frozen=True, slots=True)
+class LocalResult:
+    """The minimal dependencies of one table, for its owner: exact, not private.
+
+    ``complete_to_lhs``: left sides of more columns were not looked at.
+    """
+
+    columns: tuple[str, ...]
+    dependencies: tuple[Dependency, ...]
+    constants: tuple[str, ...]
+    complete_to_lhs: int
+
+
+def local(
+    table: Any,
+    *,
+    max_lhs: int | None = None,
+    empty_lhs: bool = False,
+    nulls: str = "value",
+    progress: Callable[[Progress], None] | None = None,
+) -> LocalResult:
+    """The functional dependencies of ``table``, anything with ``__arrow_c_stream__``, in the open.
+
+    Args:
+        max_lhs: The longest left side; None: all.
+        nulls: "value": NULL equals NULL; "distinct": NULL equals nothing. NaN is NULL.
+        progress: Called before each round of checks; what it raises ends the search.
+    Privacy:
+        None: exact, for the owner of the rows alone.
+    """
+    import pyarrow as pa
+
+    arrow = pa.table(table)
+    codes = _codes(arrow, nulls)
+    found = discover(codes, max_lhs=max_lhs, empty_lhs=empty_lhs, progress=progress)
+    constants = [name for j, name in enumerate(arrow.column_names) if len(np.unique(codes[:, j])) <= 1]
+    most = len(arrow.column_names) if max_lhs is None else max_lhs
+    return LocalResult(
+        tuple(arrow.column_names), dependencies_of(found, arrow.column_names), tuple(constants), min(most, 62)
+    )
+
+
+def _codes(table: Any, nulls: str) -> NDArray[np.int64]:
+    """Codes of every cell, shape (rows, columns)."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if nulls not in ("value", "distinct"):
+        raise RequestError(f"nulls is one of value, distinct, not {nulls!r}.")
+    columns = []
+    for column in table.columns:
+        whole = column.combine_chunks()
+        if pa.types.is_floating(whole.type):
+            whole = pc.if_else(pc.is_nan(whole), None, pc.add(whole, 0.0))  # -0.0 equals 0.0
+        elif pa.types.is_dictionary(whole.type):
+            whole = whole.cast(whole.type.value_type)
+        found = whole.dictionary_encode().indices
+        codes = np.array(found.fill_null(-1), dtype=np.int64)
+        if nulls == "distinct":
+            lost = np.flatnonzero(codes < 0)
+            codes[lost] = len(codes) + np.arange(len(lost))
+        columns.append(codes + 1)
+    if not columns:
+        raise RequestError("The table has no columns.")
+    return np.stack(columns, axis=1)
+
+
+def snapshot_of_table(
+    table: PrivateTable, columns: Sequence[Column], permit: Permit, *, nulls: str, party: str, random: bytes
+) -> Snapshot:
+    """The rows of a private table that count, read once, as they are now.
+
+    Privacy:
+        Exact, in this process only. ``permit`` is for the disclosure that the session's statement describes.
+    """
+    parts: list[list[Any]] = [[] for _ in columns]
+    for batch in table.rows([column.name for column in columns], permit):
+        for part, values in zip(parts, batch.columns, strict=True):
+            part.extend(values.to_pylist())
+    return snapshot(columns, parts, nulls=nulls, party=party, random=random)
+
+
+def snapshot_of_arrow(
+    table: Any, columns: Sequence[Column], *, nulls: str = "value", party: str = "", random: bytes = b""
+) -> Snapshot:
+    """The rows of a table in the open: for simulations and benchmarks on public data."""
+    import pyarrow as pa
+
+    arrow = pa.table(table)
+    parts = [arrow[column.name].to_pylist() for column in columns]
+    return snapshot(columns, parts, nulls=nulls, party=party, random=random)

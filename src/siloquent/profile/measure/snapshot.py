@@ -1,0 +1,94 @@
+"""A party's rows as they were when it joined: codes for what is equal, canonical bytes for what is sent."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.maths.dependencies import columns_of, group_ids
+from siloquent.profile.measure.encode import NULL, encode_cell, encoded_value, null_of_its_own
+from siloquent.profile.spec.columns import Column
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """Rows of one party; it has no length for others and shows its columns alone.
+
+    ``codes``: shape (rows, columns), equal cells have equal codes. ``cells``: for each column the bytes of each code.
+    """
+
+    columns: tuple[Column, ...]
+    codes: NDArray[np.int64] = field(repr=False)
+    cells: tuple[tuple[bytes, ...], ...] = field(repr=False)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are: private, for this room alone."""
+        return len(self.codes)
+
+    def values(self, mask: int) -> list[bytes]:
+        """The different values of the columns in ``mask``, each once, in no order that means anything to others."""
+        _, first = group_ids(self.codes, mask)
+        chosen = columns_of(mask)
+        parts = [[self.cells[column][code] for code in self.codes[first, column].tolist()] for column in chosen]
+        return [encoded_value(cells) for cells in zip(*parts, strict=True)] if parts else [b""] * len(first)
+
+    def distinct(self, mask: int) -> int:
+        """How many different values the columns in ``mask`` have."""
+        return len(group_ids(self.codes, mask)[1])
+
+    def commitment(self, salt: bytes) -> str:
+        """SHA-256 over the sorted encoded rows and ``salt``: what a party can be held to in a dispute."""
+        every = (1 << len(self.columns)) - 1
+        group, first = group_ids(self.codes, every)
+        ordered = sorted(zip(self.values(every), np.bincount(group, minlength=len(first)).tolist(), strict=True))
+        digest = hashlib.sha256(salt)
+        for value, count in ordered:
+            digest.update(count.to_bytes(8, "big") + len(value).to_bytes(8, "big") + value)
+        return digest.hexdigest()
+
+
+def snapshot(
+    columns: Sequence[Column],
+    table: Sequence[Iterable[Any]],
+    *,
+    nulls: str = "value",
+    party: str = "",
+    random: bytes = b"",
+) -> Snapshot:
+    """Encode rows that are given a column at a time.
+
+    Args:
+        table: For each column its values, all of one length.
+        nulls: "value", or "distinct": then every NULL has bytes of its own, made of ``party``, row and ``random``.
+    Raises:
+        RequestError: a value is not of its column's type.
+    """
+    codes, cells = [], []
+    for column, values in zip(columns, table, strict=True):
+        known: dict[bytes, int] = {}
+        cache: dict[Any, int] = {}
+        found = []
+        for row, value in enumerate(values):
+            code = cache.get(value) if _is_plain(value) else None
+            if code is None:
+                cell = encode_cell(column, value)
+                if cell == NULL and nulls == "distinct":
+                    cell = null_of_its_own(party, row, random)
+                code = known.setdefault(cell, len(known))
+                if _is_plain(value):
+                    cache[value] = code
+            found.append(code)
+        codes.append(np.array(found, dtype=np.int64))
+        cells.append(tuple(known))
+    return Snapshot(tuple(columns), np.stack(codes, axis=1), tuple(cells))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether equal values of this type have equal bytes, so that one is encoded once; NULLs may differ."""
+    return isinstance(value, str)

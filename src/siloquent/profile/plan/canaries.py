@@ -1,0 +1,94 @@
+"""Trip-wires: requests that no worker can tell from others, whose result is known beforehand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.federation.crypto.seeds import stream
+
+YES = -1
+"""On this canary of a vote everybody says yes; 0, 1, ..: the party of that number says no."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharingPlan:
+    """How many made-up values each group of parties shares; a group is a mask of parties, of at least two."""
+
+    shares: tuple[tuple[int, int], ...]
+
+    def held(self, party: int) -> list[tuple[int, int]]:
+        """(group, count) of the groups that ``party`` is in."""
+        return [(group, count) for group, count in self.shares if group >> party & 1]
+
+    def histogram(self, parties: int) -> NDArray[np.int64]:
+        """n_2 .. n_m as the last worker must find them."""
+        found = np.zeros(parties + 1, dtype=np.int64)
+        for group, count in self.shares:
+            found[group.bit_count()] += count
+        return found[2:]
+
+    def to_plain(self) -> list[list[int]]:
+        """As JSON takes it."""
+        return [list(share) for share in self.shares]
+
+
+def sharing_plan(sizes: Sequence[int], seed: bytes, session: bytes, query: int) -> SharingPlan:
+    """A random plan in which no party holds more values than its batch has places; counts are log-uniform."""
+    groups = [group for group in range(2 ** len(sizes)) if group.bit_count() >= 2]
+    words = np.frombuffer(stream(seed, "sharing", session, query, size=8 * len(groups)), dtype="<u8")
+    left = list(sizes)
+    shares = []
+    for group, word in zip(groups, words.tolist(), strict=True):
+        members = [party for party in range(len(sizes)) if group >> party & 1]
+        room = min(left[party] for party in members) // 2
+        count = int(2 ** (word / 2**64 * math.log2(room + 1))) - 1 if room > 0 else 0
+        if count > 0:
+            shares.append((group, count))
+        for party in members:
+            left[party] -= max(0, count)
+    return SharingPlan(tuple(shares))
+
+
+def plan_from_plain(plain: Any, sizes: Sequence[int]) -> SharingPlan:
+    """The plan that a moderator sent.
+
+    Raises:
+        ValueError: not a plan, or one that does not fit into the batches.
+    """
+    shares = tuple((int(group), int(count)) for group, count in plain)
+    groups = [group for group, _ in shares]
+    if len(set(groups)) != len(groups) or any(g.bit_count() < 2 or g >> len(sizes) for g in groups):
+        raise ValueError("no groups of parties")
+    plan = SharingPlan(shares)
+    for party, size in enumerate(sizes):
+        if any(count < 1 for _, count in shares) or sum(count for _, count in plan.held(party)) > size:
+            raise ValueError("more values than places")
+    return plan
+
+
+def needed(sets: int, share: Fraction) -> int:
+    """How many canaries a session of ``sets`` sets has by now: at least one."""
+    return max(1, math.ceil(share * sets))
+
+
+def vote_canaries(candidates: int, parties: int, share: Fraction, seed: bytes, session: bytes, level: int) -> list[int]:
+    """What the canaries of a level say: ``YES`` or the party that says no; about ``share`` of the candidates."""
+    count = max(2, math.ceil(share * candidates))
+    words = np.frombuffer(stream(seed, "vote canaries", session, level, size=8 * count), dtype="<u8")
+    # One of each kind at least; kinds alternate so that both are always there.
+    return [YES if index % 2 == 0 else int(word % parties) for index, word in enumerate(words.tolist())]
+
+
+def shuffled(count: int, seed: bytes, session: bytes, label: str, number: int) -> list[int]:
+    """An order of ``count`` things that workers cannot guess."""
+    from siloquent.federation.crypto.permute import permutation
+
+    key = stream(seed, f"shuffle {label}", session, number, size=32)
+    return [int(place) for place in permutation(key, count)]

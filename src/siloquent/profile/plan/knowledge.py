@@ -1,0 +1,162 @@
+"""What is known about the union's dependencies, and what follows: pure functions of answers, the same for all roles.
+
+Sets of columns are bit masks; arrays over all sets have shape (2^columns,). E(X), the excess of a set, counts how often
+values of X are held by more parties than one: a value of k parties counts k - 1. For T inside the closure of X under
+the dependencies that hold in every party: X -> T holds in the union just if E(X) = E(X u T), and if E(X) = 0.
+Proofs: docs/explanation/profile-search.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.maths.dependencies import FD, closures, columns_of, tightened
+
+Sets = NDArray[np.int64]
+
+
+class Answers(Protocol):
+    """What was measured: whoever holds excesses compares them, whoever was told the results repeats them."""
+
+    def is_zero(self, asked: int) -> bool:
+        """Whether E of the set that was asked as ``asked`` is 0."""
+        ...
+
+    def is_equal(self, one: int, other: int) -> bool:
+        """Whether two sets that were asked have one E."""
+        ...
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """Known yes and no, closed under the rules.
+
+    Args:
+        columns: How many there are.
+        cfds: Dependencies that hold in every party, minimal ones: the only candidates for the union.
+        most: The largest left side that is searched.
+        empty_lhs: Whether the empty left side is searched.
+    """
+
+    columns: int
+    cfds: Sequence[FD]
+    most: int
+    empty_lhs: bool = False
+    closed: Sets = field(init=False)
+    refuted: Sets = field(init=False)  # columns known not to depend on the set
+    _within: Sets = field(init=False)  # closures under cfds
+    _searched: NDArray[np.bool_] = field(init=False)
+    _noes: list[FD] = field(init=False, default_factory=list)
+    _asked: dict[int, int] = field(init=False, default_factory=dict)  # closure -> the set that was asked
+
+    def __post_init__(self) -> None:
+        every = np.arange(2**self.columns, dtype=np.int64)
+        self.closed, self.refuted = every.copy(), np.zeros_like(every)
+        self._within = closures(self.cfds, self.columns)
+        sizes = np.bitwise_count(every)
+        self._searched = (sizes <= self.most) & (sizes >= (0 if self.empty_lhs else 1))
+
+    def within(self, lhs: int) -> int:
+        """The closure of ``lhs`` under the dependencies of every party."""
+        return int(self._within[lhs])
+
+    def open(self, lhs: int) -> int:
+        """The columns of which it is not known whether they depend on ``lhs``."""
+        return int(self._within[lhs] & ~self.closed[lhs] & ~self.refuted[lhs])
+
+    def opens(self) -> Sets:
+        """``open`` of every set that is searched, 0 of others."""
+        return np.where(self._searched, self._within & ~self.closed & ~self.refuted, 0)
+
+    def asked(self, lhs: int) -> int | None:
+        """A set that was asked and has the same E as ``lhs``; None if there is none yet."""
+        return self._asked.get(int(self.closed[lhs]))
+
+    def note_asked(self, lhs: Iterable[int]) -> None:
+        """E of these sets was measured."""
+        for one in lhs:
+            self._asked.setdefault(int(self.closed[one]), one)
+
+    def learn_yes(self, lhs: int, rights: int) -> None:
+        """``lhs`` determines all columns of ``rights`` in the union."""
+        every = np.arange(len(self.closed))
+        self.closed[(every & lhs) == lhs] |= rights
+        self._follow()
+
+    def learn_unshared(self, lhs: int) -> None:
+        """No two parties share a value of ``lhs``: what holds in every party holds in the union, also above ``lhs``."""
+        every = np.arange(len(self.closed))
+        above = (every & lhs) == lhs
+        self.closed[above] |= self._within[above]
+        self._follow()
+
+    def learn_no(self, lhs: int, right: int) -> None:
+        """``lhs`` does not determine the column ``right``."""
+        self._noes.append((lhs, right))
+        self._follow_noes()
+
+    def minimal(self) -> list[FD]:
+        """The minimal dependencies of the union that are known, among the searched left sides."""
+        every = np.arange(len(self.closed))
+        gives = np.where(self._searched, self.closed & ~every, 0)
+        found: list[FD] = []
+        for right in range(self.columns):
+            holds = (gives >> right & 1).astype(bool)
+            below = np.zeros_like(holds)
+            for column in range(self.columns):
+                has = (every >> column & 1).astype(bool)
+                below[has] |= holds[every[has] ^ (1 << column)]
+            found += [(int(lhs), right) for lhs in every[holds & ~below]]
+        return sorted(found, key=lambda fd: (fd[1], fd[0].bit_count(), fd[0]))
+
+    def superkeys(self) -> list[int]:
+        """The minimal sets, among the searched, that determine all columns."""
+        every = np.arange(len(self.closed))
+        whole = self._searched & (self.closed == len(self.closed) - 1)
+        found: list[int] = []
+        for lhs in sorted(every[whole].tolist(), key=lambda mask: (mask.bit_count(), mask)):
+            if not any(known & ~lhs == 0 for known in found):
+                found.append(lhs)
+        return found
+
+    def _follow(self) -> None:
+        """Armstrong's rules; then what was refuted and what was asked, by the larger closures."""
+        self.closed = tightened(self.closed)
+        self._follow_noes()
+        for one in list(self._asked.values()):
+            self._asked.setdefault(int(self.closed[one]), one)
+
+    def _follow_noes(self) -> None:
+        """Nothing that a set determines gives what the set itself does not."""
+        every = np.arange(len(self.closed))
+        for lhs, right in self._noes:
+            self.refuted[every & ~self.closed[lhs] == 0] |= 1 << right
+
+
+def extremes(opens: NDArray[np.bool_], *, largest: bool, count: int) -> list[int]:
+    """The ``count`` largest maximal sets of ``opens`` (over all masks), or the smallest minimal ones, by size and mask."""
+    every = np.arange(len(opens))
+    beyond = opens.copy()
+    for column in columns_of(len(opens) - 1):
+        halves = beyond.reshape(-1, 2, 1 << column)
+        if largest:
+            halves[:, 0] |= halves[:, 1]
+        else:
+            halves[:, 1] |= halves[:, 0]
+    # Now ``beyond`` says whether some open set lies at or above (below) each set; extreme: none lies strictly beyond.
+    strictly = np.zeros_like(opens)
+    for column in columns_of(len(opens) - 1):
+        has = (every >> column & 1).astype(bool)
+        inside, outside = every[has] ^ (1 << column), every[has]
+        if largest:
+            strictly[inside] |= beyond[outside]
+        else:
+            strictly[outside] |= beyond[inside]
+    found = every[opens & ~strictly]
+    sign = -1 if largest else 1
+    return [int(one) for one in sorted(found.tolist(), key=lambda mask: (sign * mask.bit_count(), mask))[:count]]

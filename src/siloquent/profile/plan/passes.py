@@ -1,0 +1,70 @@
+"""One pass laid out: which query is which set, where the made-up ones hide, how all are cut into messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from siloquent.profile.plan.canaries import SharingPlan, sharing_plan, shuffled
+from siloquent.profile.plan.sizes import chunks
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Queries are numbered on and on over the whole session, and so are messages.
+
+    ``masks``: the set of each real query. ``plans``: of each made-up one the sharing plan, and a real query whose
+    batch size it imitates where sizes show.
+    """
+
+    number: int
+    masks: Mapping[int, int]
+    plans: Mapping[int, tuple[SharingPlan, int]]
+    chunks: tuple[tuple[int, ...], ...]
+    first_chunk: int
+
+    def for_parties(self, bits: str) -> dict[str, Any]:
+        """What parties are told; they compute ``masks`` themselves and compare."""
+        return {
+            "bits": bits,
+            "queries": [[query, mask] for query, mask in self.masks.items()],
+            "canaries": [[query, plan.to_plain(), like] for query, (plan, like) in self.plans.items()],
+            "chunks": [list(chunk) for chunk in self.chunks],
+            "chunk": self.first_chunk,
+        }
+
+    def for_workers(self, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
+        """What workers are told: numbers of queries, and how large batches are."""
+        return {
+            "do": "hop",
+            "sizes": dict(sizes),
+            "exact": exact,
+            "shown": 2 if exact else 1,
+            "chunks": [list(chunk) for chunk in self.chunks],
+            "chunk": self.first_chunk,
+        }
+
+
+def lay_out(
+    wanted: Sequence[int],
+    made_up: int,
+    *,
+    number: int,
+    first_query: int,
+    first_chunk: int,
+    sizes: Sequence[int],
+    seed: bytes,
+    session: bytes,
+) -> Pass:
+    """The pass that asks ``wanted`` and ``made_up`` canaries among them, at places that only ``seed`` tells."""
+    total = len(wanted) + made_up
+    hidden = set(shuffled(total, seed, session, "pass", number)[:made_up])
+    real = [first_query + place for place in range(total) if place not in hidden]
+    masks = dict(zip(real, wanted, strict=True))
+    plans = {
+        first_query + place: (sharing_plan(sizes, seed, session, first_query + place), real[index % len(real)])
+        for index, place in enumerate(sorted(hidden))
+    }
+    cut = chunks(range(first_query, first_query + total), sum(sizes))
+    return Pass(number, masks, plans, tuple(tuple(chunk) for chunk in cut), first_chunk)

@@ -1,0 +1,207 @@
+"""Which sets to ask next: a pure function of the answers so far, so that a restart is a replay.
+
+The moderator runs it on excesses, parties on the bits that the moderator derived from them: they recompute every
+request and refuse any other. Sets are masks of columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from siloquent.maths.dependencies import FD, columns_of
+from siloquent.profile.plan.knowledge import Answers, Knowledge, extremes
+
+FAR_SETS = 2
+"""Per right side, how many of the largest and of the smallest open sets are probed at a time."""
+
+
+@dataclass(slots=True)
+class _Probe:
+    """A left side under test: first its own E, then E of it with halves of what may depend on it."""
+
+    lhs: int
+    rights: list[int] | None = None  # groups of right sides to test, a stack; None: its own E comes first
+    wants: int = 0  # the set whose E it waits for
+
+
+@dataclass(slots=True)
+class Search:
+    """The search for the union's dependencies, a pass at a time.
+
+    ``request`` gives the sets of the next pass (none: the search is over); ``learn`` takes the answers to them.
+    """
+
+    knowledge: Knowledge
+    wants_keys: bool = False
+    _living: list[_Probe] = field(default_factory=list)
+    _started: bool = False
+
+    def request(self, answers: Answers) -> list[int]:
+        """The sets that the next pass asks; none when all is known.
+
+        Args:
+            answers: Results of all sets that were asked before.
+        """
+        while True:
+            self._advance_all(answers)
+            if self._living:
+                return self._wanted()
+            self._living = [_Probe(lhs) for lhs in self._starts()]
+            if not self._living:
+                return [self._whole] if self.wants_keys and self.knowledge.asked(self._whole) is None else []
+
+    def keys(self, answers: Answers) -> list[int]:
+        """The minimal sets on which no two rows agree, if no party has two equal rows; after the search."""
+        asked = self.knowledge.asked(self._whole)
+        if asked is None or not answers.is_zero(asked):
+            return []
+        return self.knowledge.superkeys()
+
+    @property
+    def _whole(self) -> int:
+        return (1 << self.knowledge.columns) - 1
+
+    def learn(self, asked: Sequence[int]) -> None:
+        """The sets of a pass were measured."""
+        self.knowledge.note_asked(asked)
+
+    def _advance_all(self, answers: Answers) -> None:
+        """Let every probe go on as far as it can; what one finds may spare another what it waits for, so again."""
+        before: list[int] | None = None
+        while (waiting := [probe.wants for probe in self._living]) != before:
+            before = waiting
+            self._living = [probe for probe in self._living if self._advance(probe, answers)]
+
+    def _wanted(self) -> list[int]:
+        """The sets that the living probes wait for, each once up to what is known to have the same E."""
+        wanted: dict[int, int] = {}
+        for probe in self._living:
+            wanted.setdefault(int(self.knowledge.closed[probe.wants]), probe.wants)
+        return list(wanted.values())
+
+    def _starts(self) -> list[int]:
+        """Left sides to probe: first those of every party's dependencies, then the ends of what is still open."""
+        opens = self.knowledge.opens()
+        if not self._started:
+            self._started = True
+            first = sorted({lhs for lhs, _ in self.knowledge.cfds if opens[lhs]}, key=lambda m: (m.bit_count(), m))
+            if first:
+                return first
+        found: dict[int, None] = {}
+        for right in range(self.knowledge.columns):
+            mine = (opens >> right & 1).astype(bool)
+            if mine.any():
+                for largest in (True, False):
+                    found |= dict.fromkeys(extremes(mine, largest=largest, count=FAR_SETS))
+        return list(found)
+
+    def _advance(self, probe: _Probe, answers: Answers) -> bool:
+        """Go on with a probe as far as answers reach; whether it waits for one."""
+        for wants in self._steps(probe, answers):
+            probe.wants = wants
+            if self.knowledge.asked(wants) is None:
+                return True
+        return False
+
+    def _steps(self, probe: _Probe, answers: Answers) -> Iterator[int]:
+        """The sets that a probe needs, one after the other; each is known when the next is asked for."""
+        know, lhs = self.knowledge, probe.lhs
+        if probe.rights is None:
+            if not know.open(lhs):
+                return
+            yield lhs
+            if answers.is_zero(_known(know, lhs)):
+                know.learn_unshared(lhs)
+                return
+            probe.rights = [know.open(lhs)]
+        while probe.rights:
+            rights = probe.rights[-1] & know.open(lhs)
+            if not rights:
+                probe.rights.pop()
+                continue
+            yield lhs | rights
+            probe.rights.pop()
+            if answers.is_equal(_known(know, lhs), _known(know, lhs | rights)):
+                know.learn_yes(lhs, rights)
+            elif rights.bit_count() == 1:
+                know.learn_no(lhs, rights.bit_length() - 1)
+            else:
+                probe.rights += reversed(halves(rights))
+
+
+def _known(knowledge: Knowledge, lhs: int) -> int:
+    asked = knowledge.asked(lhs)
+    assert asked is not None
+    return asked
+
+
+def halves(mask: int) -> tuple[int, int]:
+    """A set of columns in two, the first half not smaller.
+
+    >>> halves(0b10110)
+    (6, 16)
+    """
+    columns = columns_of(mask)
+    middle = (len(columns) + 1) // 2
+    first = sum(1 << column for column in columns[:middle])
+    return first, mask & ~first
+
+
+@dataclass(slots=True)
+class Excesses:
+    """The moderator's answers: E of every set that was asked; it notes each comparison, for the parties."""
+
+    values: dict[int, int]
+    bits: list[bool] = field(default_factory=list)
+
+    def is_zero(self, asked: int) -> bool:
+        """Whether E is 0."""
+        return self._noted(self.values[asked] == 0)
+
+    def is_equal(self, one: int, other: int) -> bool:
+        """Whether two sets have one E."""
+        return self._noted(self.values[one] == self.values[other])
+
+    def _noted(self, bit: bool) -> bool:
+        self.bits.append(bit)
+        return bit
+
+
+@dataclass(slots=True)
+class Bits:
+    """A party's answers: the moderator's comparisons in the order in which the search makes them."""
+
+    bits: list[bool] = field(default_factory=list)
+    used: int = 0
+
+    def is_zero(self, asked: int) -> bool:
+        """The next bit."""
+        return self._next()
+
+    def is_equal(self, one: int, other: int) -> bool:
+        """The next bit."""
+        return self._next()
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every bit was used."""
+        return self.used == len(self.bits)
+
+    def _next(self) -> bool:
+        if self.used >= len(self.bits):
+            raise IndexError("fewer comparisons than the search needs")
+        self.used += 1
+        return self.bits[self.used - 1]
+
+
+def start(columns: int, cfds: Sequence[FD], *, most: int, empty_lhs: bool = False, keys: bool = False) -> Search:
+    """A search that knows the dependencies of every party, and nothing about the union yet.
+
+    With ``empty_lhs`` E of the empty set is known: its one value is held by all parties.
+    """
+    knowledge = Knowledge(columns, cfds, most=most, empty_lhs=empty_lhs)
+    search = Search(knowledge, wants_keys=keys)
+    if empty_lhs:
+        knowledge.note_asked([0])
+    return search

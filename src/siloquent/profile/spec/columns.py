@@ -1,0 +1,109 @@
+"""How the cells of a column are read, by all parties alike: declared in the session, never guessed from an engine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal
+
+from siloquent.errors import RequestError
+
+if TYPE_CHECKING:
+    from siloquent.schema import TableSchema
+
+ColumnKind = Literal["text", "integer", "boolean", "decimal", "real", "date", "datetime", "bytes"]
+KINDS: tuple[ColumnKind, ...] = ("text", "integer", "boolean", "decimal", "real", "date", "datetime", "bytes")
+MOST_SCALE = 38
+_OF_SCHEMA: Mapping[str, ColumnKind] = {
+    "category": "text",
+    "id": "text",
+    "text": "text",
+    "boolean": "boolean",
+    "integer": "integer",
+    "real": "real",
+    "date": "date",
+    "datetime": "datetime",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the session.
+
+    Args:
+        type: How its cells are read.
+        scale: Digits behind the point of a decimal.
+        grid: The step of a real, as decimal text: 1.0 and 0.99999 must not differ by accident.
+        trim, casefold: Whether texts are compared without outer blanks, without case.
+        names_people: Whether values stand for people, so that what is shared counts people.
+    """
+
+    name: str
+    type: ColumnKind
+    scale: int = 0
+    grid: str = ""
+    trim: bool = False
+    casefold: bool = False
+    names_people: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not 1 <= len(self.name) <= 128:
+            raise RequestError("A column's name has 1 to 128 characters.")
+        if self.type not in KINDS:
+            raise RequestError(f"Column {self.name!r}: type is one of {', '.join(KINDS)}, not {self.type!r}.")
+        if not isinstance(self.scale, int) or not 0 <= self.scale <= MOST_SCALE:
+            raise RequestError(f"Column {self.name!r}: scale is 0 to {MOST_SCALE}.")
+        if self.type == "real" and not _is_step(self.grid):
+            raise RequestError(
+                f"Column {self.name!r} is real and has no grid, so equality would be an accident of rounding.",
+                fix=f'declare a grid for {self.name}, such as grid = "0.1"',
+            )
+        if (self.trim or self.casefold) and self.type != "text":
+            raise RequestError(f"Column {self.name!r}: trim and casefold belong to texts.")
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON takes it; what is not set is left out."""
+        return {key: value for key, value in asdict(self).items() if value or key in ("name", "type")}
+
+
+def _is_step(text: str) -> bool:
+    try:
+        step = Decimal(text)
+    except ArithmeticError:
+        return False
+    return step.is_finite() and step > 0
+
+
+def column_from_plain(plain: Any) -> Column:
+    """The column that ``to_plain`` wrote.
+
+    Raises:
+        RequestError: it is none.
+    """
+    try:
+        return Column(**plain)
+    except TypeError:
+        raise RequestError("A column has a name and a type, and perhaps scale, grid, trim, casefold.") from None
+
+
+def declared_columns(schema: TableSchema, names: Iterable[str]) -> tuple[Column, ...]:
+    """Columns as the table's declaration has them: types by kind, a real's grid, ids as names of people.
+
+    Raises:
+        UnknownName: one was never declared.
+    """
+    found = []
+    for name in names:
+        attribute = schema.domain[name]
+        grid = str(attribute.grid) if attribute.kind == "real" else ""
+        found.append(Column(name, _OF_SCHEMA[attribute.kind], grid=grid, names_people=attribute.kind == "id"))
+    return tuple(found)
+
+
+def digest_of_columns(columns: Iterable[Column]) -> str:
+    """SHA-256 of names, types and reading rules: parties compare it before anything is computed."""
+    plain = [column.to_plain() for column in columns]
+    return hashlib.sha256(json.dumps(plain, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

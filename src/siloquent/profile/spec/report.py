@@ -1,0 +1,184 @@
+"""What a session finds: dependencies, and what was shown to whom on the way."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from siloquent.errors import ReleaseError, RequestError
+from siloquent.maths.dependencies import FD, columns_of
+from siloquent.profile.spec.columns import Column, column_from_plain
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """``lhs -> rhs``: rows that agree on all of ``lhs`` agree on ``rhs``."""
+
+    lhs: tuple[str, ...]
+    rhs: str
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.lhs) or '{}'} -> {self.rhs}"
+
+
+def dependencies_of(found: Iterable[FD], names: Sequence[str]) -> tuple[Dependency, ...]:
+    """Masks as names, ordered by right side, length and left side, in column order."""
+    ordered = sorted(found, key=lambda fd: (fd[1], fd[0].bit_count(), columns_of(fd[0])))
+    return tuple(Dependency(tuple(names[column] for column in columns_of(lhs)), names[rhs]) for lhs, rhs in ordered)
+
+
+def parse_dependency(text: str) -> Dependency:
+    """``"supplier, rebate -> city"`` as a dependency.
+
+    Raises:
+        RequestError: it is written otherwise.
+    """
+    left, arrow, right = text.partition("->")
+    lhs = tuple(sorted(part.strip() for part in left.split(",") if part.strip() not in ("", "{}")))
+    if not arrow or not right.strip():
+        raise RequestError(f"{text!r} is no dependency.", fix='"supplier -> city"')
+    return Dependency(lhs, right.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Leakage:
+    """What was shown beyond the dependencies, counted; ``statement``: (role, what it could learn)."""
+
+    sets: int
+    votes: int
+    passes: int
+    statement: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FDReport:
+    """The result of one session; its parts are the same in every role that agreed.
+
+    ``ufd``, ``cfd``: minimal dependencies of all rows together and of every party. ``parties``: (name, size class).
+    ``canaries``: (sent, failed). ``transcript``: digest of what the session did; ``agreed``: who confirmed it.
+    """
+
+    protocol: str
+    columns: tuple[Column, ...]
+    nulls: str
+    empty_lhs: bool
+    complete_to_lhs: int
+    parties: tuple[tuple[str, int], ...]
+    workers: tuple[str, ...]
+    ufd: tuple[Dependency, ...]
+    cfd: tuple[Dependency, ...]
+    keys: tuple[tuple[str, ...], ...]
+    constants: tuple[str, ...]
+    leakage: Leakage
+    canaries: tuple[int, int]
+    session: str = ""
+    transcript: str = ""
+    signatures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """The report's name: a digest of the session."""
+        return f"f-{hashlib.sha256(self.session.encode()).hexdigest()[:12]}"
+
+    @property
+    def only_inside(self) -> tuple[Dependency, ...]:
+        """What holds in each party, but not over all rows together."""
+        known = {(frozenset(one.lhs), one.rhs) for one in self.ufd}
+        return tuple(
+            one for one in self.cfd if not any(rhs == one.rhs and lhs <= frozenset(one.lhs) for lhs, rhs in known)
+        )
+
+    def sentence(self) -> str:
+        """The guarantee in words."""
+        shown = "; ".join(f"{role}: {text}" for role, text in self.leakage.statement)
+        return (
+            "Not differential privacy: the silos keep their rows and the dependencies are exact. "
+            f"What the protocol revealed besides: {shown}."
+        )
+
+    def digest(self) -> str:
+        """SHA-256 of everything but transcript and signatures: what parties confirm."""
+        plain = {k: v for k, v in self.to_plain().items() if k not in ("transcript", "signatures")}
+        return hashlib.sha256(_canonical(plain).encode()).hexdigest()
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        return {
+            "format": FORMAT,
+            "id": self.id,
+            "session": self.session,
+            "protocol": self.protocol,
+            "columns": [column.to_plain() for column in self.columns],
+            "conventions": {
+                "nulls": self.nulls,
+                "empty_lhs": self.empty_lhs,
+                "complete_to_lhs": self.complete_to_lhs,
+            },
+            "parties": [{"name": name, "size_class": size} for name, size in self.parties],
+            "workers": list(self.workers),
+            "constants": list(self.constants),
+            "ufd": [[list(one.lhs), one.rhs] for one in self.ufd],
+            "cfd": [[list(one.lhs), one.rhs] for one in self.cfd],
+            "keys": [list(key) for key in self.keys],
+            "leakage": {**asdict(self.leakage), "statement": [list(pair) for pair in self.leakage.statement]},
+            "canaries": {"sent": self.canaries[0], "failed": self.canaries[1]},
+            "transcript": self.transcript,
+            "signatures": dict(self.signatures),
+        }
+
+    def to_json(self) -> str:
+        """The report's file: sorted keys, one document."""
+        return json.dumps(self.to_plain(), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+
+
+def report_from_plain(plain: Any) -> FDReport:
+    """The report that ``to_plain`` wrote.
+
+    Raises:
+        ReleaseError: it is none, or of a later format.
+    """
+    try:
+        if plain["format"] != FORMAT:
+            raise ReleaseError("The report has a later format.", fix="pip install --upgrade siloquent")
+        shown, conventions = plain["leakage"], plain["conventions"]
+        report = FDReport(
+            protocol=str(plain["protocol"]),
+            columns=tuple(column_from_plain(column) for column in plain["columns"]),
+            nulls=str(conventions["nulls"]),
+            empty_lhs=bool(conventions["empty_lhs"]),
+            complete_to_lhs=int(conventions["complete_to_lhs"]),
+            parties=tuple((str(party["name"]), int(party["size_class"])) for party in plain["parties"]),
+            workers=tuple(str(name) for name in plain["workers"]),
+            ufd=_listed(plain["ufd"]),
+            cfd=_listed(plain["cfd"]),
+            keys=tuple(tuple(str(name) for name in key) for key in plain["keys"]),
+            constants=tuple(str(name) for name in plain["constants"]),
+            leakage=Leakage(
+                int(shown["sets"]),
+                int(shown["votes"]),
+                int(shown["passes"]),
+                tuple((str(role), str(text)) for role, text in shown["statement"]),
+            ),
+            canaries=(int(plain["canaries"]["sent"]), int(plain["canaries"]["failed"])),
+            session=str(plain["session"]),
+            transcript=str(plain["transcript"]),
+            signatures={str(name): str(text) for name, text in plain["signatures"].items()},
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, RequestError):
+        raise ReleaseError("This is no report of dependencies, or it was cut or changed.") from None
+    if report.id != plain.get("id"):
+        raise ReleaseError("The report's name is not that of its session.")
+    return report
+
+
+def _listed(plain: Any) -> tuple[Dependency, ...]:
+    return tuple(Dependency(tuple(str(name) for name in lhs), str(rhs)) for lhs, rhs in plain)
+
+
+def _canonical(plain: Any) -> str:
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

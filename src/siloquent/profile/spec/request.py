@@ -1,0 +1,126 @@
+"""What can be asked: dependencies of one table over all parties of a federation."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from fractions import Fraction
+from typing import Any, Literal
+
+from siloquent.errors import RequestError
+from siloquent.maths.dependencies import MOST_LATTICE
+
+Kind = Literal["cfd", "ufd", "keys"]
+Nulls = Literal["value", "distinct"]
+Protocol = Literal["padded", "fast", "smfd"]
+KINDS: tuple[Kind, ...] = ("cfd", "ufd", "keys")
+WIDE_TABLE = 12
+NARROW_LHS = 5
+_FIX = 'ProfileSpec(table="prices", columns=("item", "item_group"))'
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileSpec:
+    """Which functional dependencies are looked for, and how much may be shown on the way.
+
+    Args:
+        table: A table that every party declares.
+        columns: 2 to 16 of its columns; their order is fixed for the session.
+        kinds: "ufd": minimal, hold on all rows together. "cfd": minimal among those that hold in every party; always
+            found on the way. "keys": sets of columns on which no two rows agree.
+        max_lhs: The longest left side; None: all up to 12 columns, 5 above that.
+        empty_lhs: Whether ``{} -> B`` (B is constant) counts; without it left sides have a column at least.
+        nulls: "value": NULL equals NULL. "distinct": NULL equals nothing, not even itself.
+        protocol: "padded" shows no distinct counts to anybody; "fast" sends fewer elements and shows them; "smfd" is
+            the thesis' protocol on a sound group, for comparison.
+        canaries: How many made-up requests per real one watch the workers.
+        min_rows: A party with fewer rows declines.
+        size_class: Whether batches are rounded up, so that others learn a party's number of rows to 6 % only.
+        deadline: Seconds that the whole session may take.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    kinds: tuple[Kind, ...] = ("cfd", "ufd")
+    max_lhs: int | None = None
+    empty_lhs: bool = False
+    nulls: Nulls = "value"
+    protocol: Protocol = "padded"
+    canaries: Fraction = Fraction(1, 20)
+    min_rows: int = 30
+    size_class: bool = True
+    deadline: float = 86_400.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "kinds", tuple(self.kinds))
+        if not isinstance(self.table, str) or not self.table:
+            raise RequestError("A profile needs a table.", fix=_FIX)
+        if not 2 <= len(self.columns) <= MOST_LATTICE or len(set(self.columns)) != len(self.columns):
+            raise RequestError(f"A profile has 2 to {MOST_LATTICE} columns, each named once.", fix=_FIX)
+        for name, known in (("nulls", ("value", "distinct")), ("protocol", PROTOCOLS)):
+            if getattr(self, name) not in known:
+                raise RequestError(f"{name} is one of {', '.join(known)}, not {getattr(self, name)!r}.")
+        if not self.kinds or any(kind not in KINDS for kind in self.kinds):
+            raise RequestError(f"kinds are some of {', '.join(KINDS)}.", fix='kinds=("cfd", "ufd")')
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        if self.max_lhs is not None and not (isinstance(self.max_lhs, int) and 1 <= self.max_lhs <= len(self.columns)):
+            raise RequestError(f"max_lhs is 1 to {len(self.columns)}, not {self.max_lhs!r}.", fix="max_lhs=4")
+        share = Fraction(str(self.canaries)) if isinstance(self.canaries, float) else Fraction(self.canaries)
+        object.__setattr__(self, "canaries", share)
+        if not 0 <= share <= 1:
+            raise RequestError(f"canaries is a share from 0 to 1, not {self.canaries}.", fix="canaries=.05")
+        if not isinstance(self.min_rows, int) or self.min_rows < 2:
+            # One row is one value: what is shared of it is membership of that row.
+            raise RequestError("min_rows is at least 2: a single row would be shown whole.", fix="min_rows=30")
+        if not self.deadline > 0:
+            raise RequestError("deadline is a number of seconds above 0.", fix="deadline=86400")
+
+    @property
+    def most(self) -> int:
+        """The longest left side that is searched."""
+        if self.max_lhs is not None:
+            return self.max_lhs
+        return len(self.columns) if len(self.columns) <= WIDE_TABLE else NARROW_LHS
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON and TOML take it."""
+        plain = asdict(self)
+        return {**plain, "columns": list(self.columns), "kinds": list(self.kinds), "canaries": str(self.canaries)}
+
+    def canonical(self) -> str:
+        """Canonical JSON: equal specs have equal texts."""
+        return json.dumps(self.to_plain(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+PROTOCOLS: tuple[Protocol, ...] = ("padded", "fast", "smfd")
+
+
+def spec_from_plain(plain: Any) -> ProfileSpec:
+    """The spec that a TOML file or JSON document declares.
+
+    Raises:
+        RequestError: A key that no spec has, or a value that it cannot have.
+    """
+    known = {field.name for field in fields(ProfileSpec)}
+    if not isinstance(plain, dict):
+        raise RequestError("A profile is described by keys and values.", fix=_FIX)
+    unknown = sorted(set(plain) - known)
+    if unknown:
+        raise RequestError(f"A profile has no {unknown[0][:60]!r}. Known: {', '.join(sorted(known))}.")
+    try:
+        values = dict(plain)
+        for name in ("columns", "kinds"):
+            if name in values:
+                if not isinstance(values[name], list | tuple):
+                    raise TypeError(f"{name} is a list")
+                values[name] = tuple(values[name])
+        if "canaries" in values:
+            values["canaries"] = Fraction(str(values["canaries"]))
+        if "deadline" in values:
+            values["deadline"] = float(values["deadline"])
+        return ProfileSpec(**values)
+    except (TypeError, ValueError, ZeroDivisionError) as wrong:
+        raise RequestError(f"The profile cannot be read: {wrong}.", fix=_FIX) from None

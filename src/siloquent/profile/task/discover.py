@@ -1,0 +1,279 @@
+"""The moderator's walk: votes level by level, then plan, request, histograms, rules, until all is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from siloquent.errors import ProtocolError
+from siloquent.federation.channel import Channel
+from siloquent.federation.crypto import mixnet
+from siloquent.federation.crypto.group import IDENTITY, Group, Ristretto
+from siloquent.federation.crypto.keeping import kept_seed
+from siloquent.federation.crypto.points import POINT
+from siloquent.federation.crypto.votes import joint_key
+from siloquent.federation.crypto.worker import proven_keys
+from siloquent.federation.payload import pack_bytes, pack_json, unpack_bytes, unpack_json, unpack_words
+from siloquent.maths.dependencies import FD, columns_of
+from siloquent.profile import estimate
+from siloquent.profile.plan import canaries as trip
+from siloquent.profile.plan.levels import Levels, minimal
+from siloquent.profile.plan.passes import Pass, lay_out
+from siloquent.profile.plan.planner import Excesses, start
+from siloquent.profile.plan.thesis import Traversal
+from siloquent.profile.spec import FDReport, Leakage, dependencies_of, digest_of_columns, statement
+from siloquent.profile.task.terms import Say, Terms, digest_of, plain_candidates, silent, to_text
+
+MOST_ROWS = 2**24
+
+
+def discover(channel: Channel, terms: Terms, *, group: Group | None = None, say: Say = silent) -> FDReport:
+    """Find the dependencies of all parties' rows together, as the moderator.
+
+    Args:
+        terms: What is asked; every party approves or refuses it.
+        say: Told in words how far the session is.
+    Returns:
+        The report, confirmed by every party.
+    Raises:
+        ProtocolError: a role declined, broke the protocol or is gone; there is no result then.
+    Privacy:
+        Input privacy: ``siloquent.profile.spec.statement`` says what the moderator and the others learn.
+    """
+    walk = _Walk(channel, terms, group or Ristretto(), say)
+    try:
+        return walk.run()
+    except ProtocolError as broken:
+        if broken.code in ("aborted_by", "session_closed"):
+            raise
+        channel.abort(broken.code)
+
+
+@dataclass(slots=True)
+class _Walk:
+    channel: Channel
+    terms: Terms
+    group: Group
+    say: Say
+    sizes: list[int] = field(init=False)
+    key: bytes = field(init=False)
+    orders: int = 0
+    votes: int = 0
+    sets: int = 0
+    passes: int = 0
+    queries: int = 0
+    chunks: int = 0
+    made_up: int = 0  # queries
+    canaries: int = 0  # ballots
+    no_twins: bool = False
+
+    def run(self) -> FDReport:
+        self._start()
+        cfds = self._vote()
+        ufds, keys = self._trace() if self.terms.spec.protocol == "smfd" else self._search(cfds)
+        self._order({"do": "end"})
+        return self._agree(ufds, cfds, keys)
+
+    @property
+    def _parties(self) -> tuple[str, ...]:
+        return self.channel.members.parties
+
+    @property
+    def _workers(self) -> tuple[str, ...]:
+        return self.channel.members.workers
+
+    @property
+    def _seed(self) -> bytes:
+        return kept_seed(self.channel.state, "own")
+
+    def _tell(self, step: str, document: Mapping[str, Any]) -> None:
+        for party in self._parties:
+            self.channel.send(party, step, pack_json(document))
+
+    def _order(self, document: Mapping[str, Any]) -> None:
+        for worker in self._workers:
+            self.channel.send(worker, f"order/{self.orders}", pack_json(document))
+        self.orders += 1
+
+    def _from_last(self, step: str) -> bytes:
+        return self.channel.receive(step, self._workers[-1])
+
+    def _start(self) -> None:
+        if len(self._parties) < 2 or len(self._workers) < 2:
+            raise ProtocolError("policy_refused", role=self.channel.me)
+        self._tell("terms", self.terms.to_plain())
+        digest = digest_of_columns(self.terms.columns)
+        sizes = []
+        for party, payload in self.channel.gather("join", self._parties).items():
+            joined = unpack_json(payload)
+            if not isinstance(joined, dict) or joined.get("columns") != digest:
+                raise ProtocolError("bad_encoding", role=party, step="join")
+            size = joined.get("size")
+            if not isinstance(size, int) or not self.terms.spec.min_rows <= size <= MOST_ROWS:
+                raise ProtocolError("bad_encoding", role=party, step="join")
+            sizes.append(size)
+        self.sizes = sizes
+        self.key = joint_key(self.group, proven_keys(self.channel, self.group, self._workers))
+        self._tell("start", {"sizes": sizes})
+        self.say(f"{len(sizes)} parties joined")
+
+    def _vote(self) -> list[FD]:
+        """What holds in every party."""
+        spec = self.terms.spec
+        levels = Levels(len(spec.columns), spec.most, spec.empty_lhs)
+        number = 0
+        while candidates := levels.candidates():
+            with_twins = number == 0 and "keys" in spec.kinds
+            verdicts = self._vote_level(number, candidates, with_twins=with_twins)
+            self._tell(f"v9/{number}", {"bits": to_text(verdicts)})
+            self.no_twins = verdicts.pop() if with_twins else self.no_twins
+            levels.learn(verdicts)
+            self.votes += len(candidates) + with_twins
+            number += 1
+            self.say(f"votes: level {number}, {len(candidates)} candidates")
+        return minimal(levels.found)
+
+    def _vote_level(self, number: int, candidates: Sequence[FD], *, with_twins: bool) -> list[bool]:
+        real, session, share = len(candidates) + with_twins, self.channel.session, self.terms.spec.canaries
+        kinds = trip.vote_canaries(real, len(self.sizes), share, self._seed, session, number) if share else []
+        total = real + len(kinds)
+        places = trip.shuffled(total, self._seed, session, "votes", number)[: len(kinds)]
+        hidden = dict(sorted(zip(places, kinds, strict=True)))
+        digest = digest_of(plain_candidates(candidates))
+        self._tell(f"v0/{number}", {"digest": digest, "canaries": [[place, kind] for place, kind in hidden.items()]})
+        self._order({"do": "vote", "level": number, "count": total})
+        self.canaries += len(kinds)
+        bits = unpack_bytes(self._from_last(f"v{len(self._workers) + 1}/{number}"))
+        return estimate.real_verdicts(bits, hidden, real)
+
+    def _search(self, cfds: list[FD]) -> tuple[list[FD], list[int]]:
+        """What holds over all rows together."""
+        spec = self.terms.spec
+        wants_keys = "keys" in spec.kinds and self.no_twins
+        search = start(len(spec.columns), cfds, most=spec.most, empty_lhs=spec.empty_lhs, keys=wants_keys)
+        answers, told, keys = Excesses({0: len(self.sizes) - 1}), 0, list[int]()
+        while wanted := search.request(answers):
+            laid = self._laid_out(wanted)
+            self._tell(f"u0/{self.passes}", laid.for_parties(to_text(answers.bits[told:])))
+            told = len(answers.bits)
+            answers.values |= self._measured(laid)
+            search.learn(wanted)
+            self.say(f"pass {self.passes}: {self.sets} sets asked")
+        if wants_keys:
+            keys = search.keys(answers)
+        self._tell(f"u0/{self.passes}", {"bits": to_text(answers.bits[told:])})
+        return search.knowledge.minimal(), keys
+
+    def _laid_out(self, wanted: list[int]) -> Pass:
+        """The next pass, with so many canaries that their share is kept over the whole session."""
+        self.sets += len(wanted)
+        if self.sets > self.terms.most_sets:
+            raise ProtocolError("too_large", role=self.channel.me)
+        share = self.terms.spec.canaries
+        made_up = max(0, trip.needed(self.sets, share) - self.made_up) if share else 0
+        self.made_up += made_up
+        laid = lay_out(
+            wanted,
+            made_up,
+            number=self.passes,
+            first_query=self.queries,
+            first_chunk=self.chunks,
+            sizes=self.sizes,
+            seed=self._seed,
+            session=self.channel.session,
+        )
+        self.queries += len(wanted) + made_up
+        self.chunks += len(laid.chunks)
+        return laid
+
+    def _measured(self, laid: Pass) -> dict[int, int]:
+        """E of every set of a pass, when all its canaries are as they were made."""
+        exact = self.terms.spec.protocol == "padded"
+        order = laid.for_workers(dict(zip(self._parties, self.sizes, strict=True)), exact=exact)
+        self._order(order)
+        first, counts = order["shown"], dict[int, Any]()
+        for offset, chunk in enumerate(laid.chunks):
+            step = f"c{len(self._workers) + 1}/{laid.first_chunk + offset}"
+            words = unpack_words(self._from_last(step))
+            found = estimate.histograms(words, len(chunk), first, self.sizes)
+            counts |= dict(zip(chunk, found, strict=True))
+        plans = {query: plan for query, (plan, _) in laid.plans.items()}
+        estimate.check_canaries(plans, counts, len(self.sizes), first)
+        self.passes += 1
+        return {mask: estimate.excess(counts[query], first) for query, mask in laid.masks.items()}
+
+    def _trace(self) -> tuple[list[FD], list[int]]:
+        """The thesis' traversal."""
+        traversal, query, number = Traversal(len(self.terms.spec.columns), self.terms.spec.most), 0, 0
+        shared: dict[int, int] = {}
+        while candidates := traversal.candidates():
+            sets = traversal.new_sets(candidates)
+            digest = digest_of(plain_candidates(candidates))
+            self._tell(f"s0/{number}", {"sets": sets, "digest": digest, "first": query})
+            for mask in sets:
+                shared[mask] = self._occurrences_shared(query)
+                query += 1
+            verdicts = []
+            for lhs, right in candidates:
+                verdicts.append(self._adds_up(query, shared[lhs] - shared[lhs | 1 << right]))
+                query += 1
+            self._tell(f"s9/{number}", {"bits": to_text(verdicts)})
+            traversal.learn(candidates, verdicts)
+            self.sets += len(sets)
+            self.passes += 1
+            number += 1
+            self.say(f"level {number}: {len(candidates)} candidates")
+        return minimal(traversal.found), []
+
+    def _occurrences_shared(self, query: int) -> int:
+        """S(X): occurrences of values over all parties, less the number of different values."""
+        self._order({"do": "mix", "query": query, "most": max(self.sizes)})
+        tags = unpack_bytes(self._from_last(f"m{len(self._workers) + 1}/{query}"))
+        self.group.check(tags, distinct=False)
+        return len(tags) // POINT - estimate.distinct_tags(tags)
+
+    def _adds_up(self, query: int, number: int) -> bool:
+        """Whether the parties' numbers and the moderator's add up to zero."""
+        self._order({"do": "zero", "query": query})
+        point = mixnet.number_point(self.group, number)
+        pair = mixnet.encrypted(
+            self.group, point, self.key, seed=self._seed, session=self.channel.session, query=query, label="d"
+        )
+        self.channel.send(self._workers[0], f"d1/{query}", pack_bytes(pair))
+        return unpack_bytes(self._from_last(f"d{len(self._workers) + 1}/{query}"), POINT) == IDENTITY
+
+    def _agree(self, ufds: list[FD], cfds: list[FD], keys: list[int]) -> FDReport:
+        """Tell everybody the result; it stands when every party has confirmed it."""
+        report = self._report(ufds, cfds, keys)
+        self._tell("report", report.to_plain())
+        agreed = self.channel.gather("agreed", self._parties)
+        for party, payload in agreed.items():
+            if unpack_json(payload) != {"digest": report.digest()}:
+                raise ProtocolError("planner_mismatch", role=party, step="agreed")
+        final = replace(report, signatures=dict.fromkeys(agreed, f"sha256:{report.digest()}"))
+        self._tell("final", final.to_plain())
+        self.channel.state.erase("own")
+        return final
+
+    def _report(self, ufds: list[FD], cfds: list[FD], keys: list[int]) -> FDReport:
+        spec = self.terms.spec
+        shown = statement(
+            spec.protocol, parties=len(self.sizes), workers=len(self._workers), sets=self.sets, votes=self.votes
+        )
+        return FDReport(
+            protocol=f"{spec.protocol}/1",
+            columns=self.terms.columns,
+            nulls=spec.nulls,
+            empty_lhs=spec.empty_lhs,
+            complete_to_lhs=spec.most,
+            parties=tuple(zip(self._parties, self.sizes, strict=True)),
+            workers=self._workers,
+            ufd=dependencies_of(ufds, spec.columns),
+            cfd=dependencies_of(cfds, spec.columns),
+            keys=tuple(tuple(spec.columns[column] for column in columns_of(key)) for key in keys),
+            constants=tuple(spec.columns[right] for lhs, right in ufds if lhs == 0),
+            leakage=Leakage(self.sets, self.votes, self.passes, shown),
+            canaries=(self.canaries + self.made_up, 0),
+            session=self.channel.session.hex(),
+        )

@@ -1,0 +1,316 @@
+"""A party's walk through a session: it computes every request itself and answers no other.
+
+Written for restarts: see ``Channel``. What was sent is not computed again; seeds are kept in the role's state and
+replaced after each pass.
+"""
+
+from __future__ import annotations
+
+import secrets  # allowed: a salt for a commitment, no noise
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from siloquent.errors import ProtocolError
+from siloquent.federation.channel import Channel
+from siloquent.federation.crypto.framing import join_batches
+from siloquent.federation.crypto.group import Group, Ristretto
+from siloquent.federation.crypto.keeping import kept_seed, moved_on
+from siloquent.federation.crypto.votes import joint_key
+from siloquent.federation.crypto.worker import proven_keys
+from siloquent.federation.payload import pack_bytes, pack_json, unpack_bytes, unpack_json
+from siloquent.maths.dependencies import FD
+from siloquent.profile.measure import PartyData, Snapshot
+from siloquent.profile.plan.canaries import YES, plan_from_plain
+from siloquent.profile.plan.levels import Levels, minimal
+from siloquent.profile.plan.planner import Bits, Search, start
+from siloquent.profile.plan.thesis import Traversal
+from siloquent.profile.spec import FDReport, dependencies_of, digest_of_columns, report_from_plain
+from siloquent.profile.task.terms import (
+    Say,
+    Terms,
+    digest_of,
+    from_text,
+    plain_candidates,
+    silent,
+    terms_from_plain,
+)
+
+Open = Callable[[Terms], Snapshot]
+"""Gives the rows for terms that were approved, or raises: called once, after everything public was checked."""
+
+
+def respond(channel: Channel, open_rows: Open, *, group: Group | None = None, say: Say = silent) -> FDReport:
+    """Take part in a session as a party.
+
+    Args:
+        open_rows: Checks policy, asks people, pays, reads the rows; ``ProtocolError("policy_refused")`` declines.
+    Returns:
+        The report, which this party has checked against its own rows and its own computation of every request.
+    Raises:
+        ProtocolError: another role broke the protocol or the session was ended; nothing is reported then.
+    Privacy:
+        Input privacy: the statement of ``siloquent.profile.spec.statement`` for the terms' protocol says what the
+        others learn. Not differential privacy.
+    """
+    walk = _Walk(channel, open_rows, group or Ristretto(), say)
+    try:
+        return walk.run()
+    except ProtocolError as broken:
+        if broken.code in ("aborted_by", "session_closed"):
+            raise
+        channel.abort(broken.code)
+
+
+@dataclass(slots=True)
+class _Walk:
+    channel: Channel
+    open_rows: Open
+    group: Group
+    say: Say
+    terms: Terms = field(init=False)
+    data: PartyData = field(init=False)
+    sizes: list[int] = field(init=False)
+    key: bytes = field(init=False)
+    canary_key: bytes = field(init=False)
+    cfds: list[FD] = field(init=False, default_factory=list)
+    no_twins: bool = field(init=False, default=False)
+    keys: list[int] = field(init=False, default_factory=list)
+
+    def run(self) -> FDReport:
+        self._join()
+        self._vote()
+        ufds, keys = self._trace() if self.terms.spec.protocol == "smfd" else self._search()
+        return self._agree(ufds, keys)
+
+    @property
+    def _me(self) -> int:
+        return self.channel.members.parties.index(self.channel.me)
+
+    @property
+    def _moderator(self) -> str:
+        return self.channel.members.moderator
+
+    @property
+    def _first(self) -> str:
+        return self.channel.members.workers[0]
+
+    def _told(self, step: str) -> Mapping[str, Any]:
+        """A JSON document of the moderator's."""
+        told = unpack_json(self.channel.receive(step, self._moderator))
+        if not isinstance(told, dict):
+            raise ProtocolError("bad_encoding", role=self._moderator, step=step)
+        return told
+
+    def _join(self) -> None:
+        channel, members = self.channel, self.channel.members
+        self.terms = terms_from_plain(self._told("terms"))
+        spec = self.terms.spec
+        if len(members.parties) < 2 or len(members.workers) < 2:
+            raise ProtocolError("policy_refused", role=channel.me)
+        snapshot = self.open_rows(self.terms)
+        if snapshot.columns != self.terms.columns or snapshot.rows < spec.min_rows:
+            raise ProtocolError("policy_refused", role=channel.me)
+        self.data = PartyData(snapshot, channel.session, spec.most, spec.empty_lhs, self.group)
+        salt = channel.state.get("salt") or secrets.token_bytes(32)
+        channel.state.put("salt", salt)
+        joined = {
+            "columns": digest_of_columns(self.terms.columns),
+            "size": self.data.size(rounded=spec.size_class),
+            "commitment": self.data.commitment(salt),
+        }
+        channel.send(self._moderator, "join", pack_json(joined))
+        for worker in members.workers:
+            if not channel.sent(worker, "seed"):
+                channel.send(worker, "seed", pack_bytes(kept_seed(channel.state, f"with-{worker}")))
+        self._share_canary_key()
+        self.key = joint_key(self.group, proven_keys(channel, self.group, members.workers))
+        told = self._told("start")
+        self.sizes = [int(size) for size in told["sizes"]]
+        if len(self.sizes) != len(members.parties) or self.sizes[self._me] != joined["size"]:
+            raise ProtocolError("planner_mismatch", role=self._moderator, step="start")
+
+    def _share_canary_key(self) -> None:
+        """The first party draws the key of made-up values; workers and moderator never see it."""
+        first, *others = self.channel.members.parties
+        if self.channel.me == first:
+            self.canary_key = kept_seed(self.channel.state, "canary")
+            for party in others:
+                self.channel.send(party, "canary", pack_bytes(self.canary_key))
+        else:
+            self.canary_key = unpack_bytes(self.channel.receive("canary", first), 32)
+
+    def _vote(self) -> None:
+        """Level by level: what holds in every party."""
+        spec = self.terms.spec
+        levels = Levels(len(spec.columns), spec.most, spec.empty_lhs)
+        number = 0
+        while candidates := levels.candidates():
+            with_twins = number == 0 and "keys" in spec.kinds
+            self._vote_level(number, candidates, with_twins=with_twins)
+            verdicts = from_text(self._told(f"v9/{number}").get("bits"))
+            if len(verdicts) != len(candidates) + with_twins:
+                raise ProtocolError("planner_mismatch", role=self._moderator, step=f"v9/{number}")
+            self.no_twins = verdicts.pop() if with_twins else self.no_twins
+            levels.learn(verdicts)
+            number += 1
+            self.say(f"votes: level {number}, {len(candidates)} candidates")
+        self.cfds = minimal(levels.found)
+        self._check_own(self.cfds)
+
+    def _vote_level(self, number: int, candidates: Sequence[FD], *, with_twins: bool) -> None:
+        told = self._told(f"v0/{number}")
+        if told.get("digest") != digest_of(plain_candidates(candidates)):
+            raise ProtocolError("planner_mismatch", role=self._moderator, step=f"v0/{number}")
+        if self.channel.sent(self._first, f"v1/{number}"):
+            return
+        own = [self.data.holds(lhs, right) for lhs, right in candidates]
+        own += [self.data.has_no_twins()] if with_twins else []
+        cast = with_canaries(own, told.get("canaries"), self._me, len(self.sizes))
+        ballots = self.data.ballots(cast, self.key, seed=kept_seed(self.channel.state, "own"), level=number)
+        self.channel.send(self._first, f"v1/{number}", pack_bytes(ballots))
+
+    def _search(self) -> tuple[list[FD], list[int]]:
+        """Pass by pass: what holds over all rows together."""
+        spec = self.terms.spec
+        search = start(len(spec.columns), self.cfds, most=spec.most, empty_lhs=spec.empty_lhs, keys=self._wants_keys)
+        answers, number, asked, last = Bits(), 0, 0, -1
+        while True:
+            told = self._told(f"u0/{number}")
+            answers.bits += from_text(told.get("bits"))
+            wanted = self._recomputed(search, answers, number)
+            if not wanted:
+                break
+            asked += len(wanted)
+            last = self._answer_pass(number, told, wanted, last)
+            search.learn(wanted)
+            number += 1
+            self.say(f"pass {number}: {asked} sets asked")
+            if asked > self.terms.most_sets:
+                raise ProtocolError("planner_mismatch", role=self._moderator, step=f"u0/{number}")
+        return search.knowledge.minimal(), self.keys
+
+    @property
+    def _wants_keys(self) -> bool:
+        return "keys" in self.terms.spec.kinds and self.no_twins
+
+    def _recomputed(self, search: Search, answers: Bits, number: int) -> list[int]:
+        """The sets of the next pass by this party's own reckoning; every bit that was told must be used by it."""
+        wanted: list[int] | None = None
+        with suppress(IndexError):
+            wanted = search.request(answers)
+            if not wanted and self._wants_keys:
+                self.keys = search.keys(answers)
+        if wanted is None or not answers.exhausted:
+            raise ProtocolError("planner_mismatch", role=self._moderator, step=f"u0/{number}")
+        return wanted
+
+    def _answer_pass(self, number: int, told: Mapping[str, Any], wanted: list[int], last: int) -> int:
+        """Send the batches of one pass; the last query's number."""
+        step, state = f"u0/{number}", self.channel.state
+        try:
+            masks = {int(query): int(mask) for query, mask in told["queries"]}
+            canaries = {int(query): (plan, int(like)) for query, plan, like in told["canaries"]}
+            cut = [[int(query) for query in chunk] for chunk in told["chunks"]]
+            first = int(told["chunk"])
+        except (KeyError, TypeError, ValueError):
+            raise ProtocolError("bad_encoding", role=self._moderator, step=step) from None
+        queries = [query for chunk in cut for query in chunk]
+        if list(masks.values()) != wanted or sorted(masks | canaries) != queries or queries[0] <= last:
+            raise ProtocolError("planner_mismatch", role=self._moderator, step=step)
+        for offset, chunk in enumerate(cut):
+            if not self.channel.sent(self._first, f"c1/{first + offset}"):
+                batches = [self._batch(query, masks, canaries, step) for query in chunk]
+                self.channel.send(self._first, f"c1/{first + offset}", pack_bytes(join_batches(batches)))
+        moved_on(state, number, ("own", *(f"with-{worker}" for worker in self.channel.members.workers)))
+        return queries[-1]
+
+    def _batch(self, query: int, masks: Mapping[int, int], canaries: Mapping[int, tuple[Any, int]], step: str) -> bytes:
+        padded = self.terms.spec.protocol == "padded"
+        size = self.sizes[self._me] if padded else None
+        state = self.channel.state
+        shared = [kept_seed(state, f"with-{worker}") for worker in self.channel.members.workers]
+        own = kept_seed(state, "own")
+        if query in masks:
+            return self.data.batch(masks[query], size, query, shared=shared, own=own)
+        plain, like = canaries[query]
+        try:
+            plan = plan_from_plain(plain, self.sizes)
+            size = self.data.snapshot.distinct(masks[like]) if size is None else size
+        except (KeyError, TypeError, ValueError):
+            raise ProtocolError("bad_encoding", role=self._moderator, step=step) from None
+        size = max(size, sum(count for _, count in plan.held(self._me)))
+        return self.data.canary(plan, self._me, size, query, key=self.canary_key, shared=shared, own=own)
+
+    def _trace(self) -> tuple[list[FD], list[int]]:
+        """The thesis' traversal: every set once through the mix network, then one number a candidate."""
+        spec, own = self.terms.spec, kept_seed(self.channel.state, "own")
+        traversal, number = Traversal(len(spec.columns), spec.most), 0
+        while candidates := traversal.candidates():
+            told = self._told(f"s0/{number}")
+            sets = traversal.new_sets(candidates)
+            if told.get("sets") != sets or told.get("digest") != digest_of(plain_candidates(candidates)):
+                raise ProtocolError("planner_mismatch", role=self._moderator, step=f"s0/{number}")
+            first, second = int(told["first"]), int(told["first"]) + len(sets)
+            for query, mask in enumerate(sets, start=first):
+                if not self.channel.sent(self._first, f"m1/{query}"):
+                    pairs = self.data.encrypted(mask, self.key, query, own=own)
+                    self.channel.send(self._first, f"m1/{query}", pack_bytes(pairs))
+            for query, (lhs, right) in enumerate(candidates, start=second):
+                pair = self.data.number(self.data.surplus(lhs, right), self.key, query, own=own)
+                self.channel.send(self._first, f"d1/{query}", pack_bytes(pair))
+            verdicts = from_text(self._told(f"s9/{number}").get("bits"))
+            if len(verdicts) != len(candidates):
+                raise ProtocolError("planner_mismatch", role=self._moderator, step=f"s9/{number}")
+            traversal.learn(candidates, verdicts)
+            number += 1
+            self.say(f"level {number}: {len(candidates)} candidates")
+        return minimal(traversal.found), []
+
+    def _check_own(self, found: Sequence[FD]) -> None:
+        """What is said to hold in every party holds on this party's rows."""
+        if any(not self.data.holds(lhs, right) for lhs, right in found):
+            raise ProtocolError("canary_failed", role=self._moderator)
+
+    def _agree(self, ufds: list[FD], keys: list[int]) -> FDReport:
+        """Compare the moderator's report with what this party computed, then confirm it."""
+        self._check_own(ufds)
+        report = report_from_plain(self._told("report"))
+        spec = self.terms.spec
+        same = (
+            report.ufd == dependencies_of(ufds, spec.columns)
+            and report.cfd == dependencies_of(self.cfds, spec.columns)
+            and report.columns == self.terms.columns
+            and set(report.keys) == {tuple(c for j, c in enumerate(spec.columns) if key >> j & 1) for key in keys}
+            and tuple(size for _, size in report.parties) == tuple(self.sizes)
+            and report.session == self.channel.session.hex()
+        )
+        if not same:
+            raise ProtocolError("planner_mismatch", role=self._moderator, step="report")
+        self.channel.send(self._moderator, "agreed", pack_json({"digest": report.digest()}))
+        final = report_from_plain(self._told("final"))
+        if final.digest() != report.digest():
+            raise ProtocolError("planner_mismatch", role=self._moderator, step="final")
+        for name in ("own", "canary", "salt", *(f"with-{worker}" for worker in self.channel.members.workers)):
+            self.channel.state.erase(name)
+        return final
+
+
+def with_canaries(own: Sequence[bool], canaries: Any, me: int, parties: int) -> list[bool]:
+    """A level's ballots with the canaries in their places.
+
+    Args:
+        canaries: (place among all ballots, ``YES`` or the party that says no), by place.
+    Raises:
+        ProtocolError: ``bad_encoding``.
+    """
+    try:
+        places = {int(place): int(kind) for place, kind in canaries}
+    except (TypeError, ValueError):
+        raise ProtocolError("bad_encoding") from None
+    total = len(own) + len(places)
+    if any(not 0 <= place < total for place in places) or any(not YES <= kind < parties for kind in places.values()):
+        raise ProtocolError("bad_encoding")
+    real = iter(own)
+    return [places[place] != me if place in places else next(real) for place in range(total)]

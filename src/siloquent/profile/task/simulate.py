@@ -1,0 +1,77 @@
+"""Every role of a session in this process, on rows in the open: to try a spec, for tests and benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from siloquent.errors import RequestError
+from siloquent.federation.channel import Channel, Member, Members, MemoryNetwork, run_all
+from siloquent.federation.crypto.group import Group, Ristretto
+from siloquent.federation.crypto.worker import ChainWorker
+from siloquent.profile.measure import Snapshot, snapshot_of_arrow
+from siloquent.profile.spec import Column, FDReport, ProfileSpec
+from siloquent.profile.task.discover import discover
+from siloquent.profile.task.respond import respond
+from siloquent.profile.task.terms import Say, Terms, silent
+
+
+def simulate(
+    spec: ProfileSpec,
+    tables: Sequence[Any],
+    columns: Sequence[Column],
+    *,
+    workers: int = 3,
+    group: Group | None = None,
+    network: MemoryNetwork | None = None,
+    say: Say = silent,
+) -> FDReport:
+    """Run moderator, workers and one party for each of ``tables`` in memory.
+
+    Args:
+        tables: Anything with ``__arrow_c_stream__``, rows in the open.
+        columns: Types of the spec's columns.
+        network: Where messages go: pass one to look at them afterwards.
+    Returns:
+        The report, as every role has it.
+    Raises:
+        As ``discover``.
+    """
+    if len(tables) < 2 or workers < 2:
+        raise RequestError("A simulation has two parties and two workers at least.", fix="--split 3 --workers 3")
+    chosen = network or MemoryNetwork(roster(len(tables), workers))
+    parts = parts_of(chosen.members, Terms(spec, tuple(columns)), tables, group=group or Ristretto(), say=say)
+    reports = run_all(chosen, parts)
+    report = reports[chosen.members.moderator]
+    assert isinstance(report, FDReport)
+    return report
+
+
+def roster(parties: int, workers: int) -> Members:
+    """Roles for a simulation: p1, p2, .., w1, w2, .., and the moderator ``office``."""
+    names = [Member(f"p{n}", "party") for n in range(1, parties + 1)]
+    names += [Member(f"w{n}", "worker") for n in range(1, workers + 1)]
+    return Members((*names, Member("office", "moderator")))
+
+
+def parts_of(
+    members: Members, terms: Terms, tables: Sequence[Any], *, group: Group, say: Say = silent
+) -> dict[str, Callable[[Channel], FDReport | None]]:
+    """What each role runs."""
+
+    def party(table: Any, name: str) -> Callable[[Channel], FDReport]:
+        def open_rows(agreed: Terms) -> Snapshot:
+            random = name.encode().ljust(16, b"\0")
+            return snapshot_of_arrow(table, agreed.columns, nulls=agreed.spec.nulls, party=name, random=random)
+
+        return lambda channel: respond(channel, open_rows, group=group)
+
+    def worker(channel: Channel) -> None:
+        ChainWorker(channel, group).run()
+
+    parts: dict[str, Callable[[Channel], FDReport | None]] = {
+        name: party(table, name) for name, table in zip(members.parties, tables, strict=True)
+    }
+    parts |= dict.fromkeys(members.workers, worker)
+    parts[members.moderator] = lambda channel: discover(channel, terms, group=group, say=say)
+    return parts

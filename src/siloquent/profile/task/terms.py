@@ -1,0 +1,86 @@
+"""What all roles of a session agree on before anything is computed, and the bits that travel between them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from siloquent.errors import ProtocolError, RequestError
+from siloquent.federation.payload import canonical
+from siloquent.maths.dependencies import FD
+from siloquent.profile.spec import Column, ProfileSpec, column_from_plain, spec_from_plain
+
+VERSION = 1
+MOST_SETS = 10_000
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """A session's spec with the columns' types; ``most_sets``: no party answers more requests."""
+
+    spec: ProfileSpec
+    columns: tuple[Column, ...]
+    most_sets: int = MOST_SETS
+
+    def __post_init__(self) -> None:
+        if tuple(column.name for column in self.columns) != self.spec.columns:
+            raise RequestError("The columns' types are not those of the spec's columns.")
+        if not 1 <= self.most_sets <= MOST_SETS:
+            raise RequestError(f"most_sets is 1 to {MOST_SETS:,}.")
+
+    def to_plain(self) -> dict[str, Any]:
+        """As the invitation holds it."""
+        columns = [column.to_plain() for column in self.columns]
+        return {"v": VERSION, "spec": self.spec.to_plain(), "columns": columns, "most_sets": self.most_sets}
+
+
+def terms_from_plain(plain: Any) -> Terms:
+    """The terms that ``to_plain`` wrote.
+
+    Raises:
+        ProtocolError: ``version_mismatch``, ``bad_encoding``.
+    """
+    if not isinstance(plain, dict) or plain.get("v") != VERSION:
+        raise ProtocolError("version_mismatch")
+    try:
+        columns = tuple(column_from_plain(column) for column in plain["columns"])
+        return Terms(spec_from_plain(plain["spec"]), columns, int(plain["most_sets"]))
+    except (KeyError, TypeError, ValueError, RequestError):
+        raise ProtocolError("bad_encoding") from None
+
+
+def digest_of(value: Any) -> str:
+    """SHA-256 of canonical JSON."""
+    return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def plain_candidates(candidates: Sequence[FD]) -> list[list[int]]:
+    """Candidates as JSON takes them."""
+    return [list(candidate) for candidate in candidates]
+
+
+def to_text(bits: Sequence[bool]) -> str:
+    """Bits as they travel.
+
+    >>> to_text([True, False])
+    '10'
+    """
+    return "".join("1" if bit else "0" for bit in bits)
+
+
+def from_text(text: Any) -> list[bool]:
+    """Bits again.
+
+    Raises:
+        ProtocolError: ``bad_encoding``.
+    """
+    if not isinstance(text, str) or set(text) - {"0", "1"}:
+        raise ProtocolError("bad_encoding")
+    return [letter == "1" for letter in text]
+
+
+def silent(_: str) -> None:
+    """For callers who want no progress."""
