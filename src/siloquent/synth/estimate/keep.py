@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from siloquent.errors import SiloquentError
+from siloquent.errors import ConstraintProblem, SiloquentError
 from siloquent.synth.estimate.keep_block import keep_block
 from siloquent.synth.estimate.keep_counts import count_broken, violations
 from siloquent.synth.estimate.keep_coupling import couple, coupling_mask
@@ -55,10 +55,16 @@ def keep(
         A new matrix, int32. The number of rows is the same.
     Raises:
         SiloquentError: A hard constraint is broken at the end. That is our bug; nothing may be released.
-        ConstraintProblem: A key has fewer combinations than there are rows.
+        ConstraintProblem: Equal rows break a constraint (a key, say), and there are fewer combinations than rows.
     """
     kept = walked(rows, compiled, tables, random, groups=groups)
     broken = broken_hard(kept, compiled)
+    if broken and not all(one.form is None or one.form.is_irreflexive for one in broken):
+        raise ConstraintProblem(
+            f"{'; '.join(one.text for one in broken)}: equal rows break it, and {len(kept):,} different ones that "
+            "do not were not found.",
+            fix="ask for fewer rows, or hard = false",
+        )
     if broken:
         raise SiloquentError(
             f"{len(broken)} hard constraints are broken after all passes: {'; '.join(one.text for one in broken)}. "

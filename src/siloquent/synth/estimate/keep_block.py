@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     Groups = Mapping[str, NDArray[np.integer]]
 
 ROUNDS = 12
+DRAWN = 2**14
+"""Combinations among which one that may be copied is looked for."""
 RECOMBINED = 200
 """Tries for rows that may not be copied, since two equal rows break a constraint."""
 
@@ -46,17 +48,44 @@ def keep_block(
     redraw(rows, step.writes, compiled, random, groups)
     for one in entries:
         _bring_nearer(rows, one, step, forms, compiled, random)
+    if not all(form.is_irreflexive for form in forms):
+        _plant(rows, step, forms, compiled, random)
     settled = _clean_set(rows, step, forms, compiled, random)
-    left = np.flatnonzero(~settled)
-    if not len(left):
+    left, columns = np.flatnonzero(~settled), compiled.columns(step.writes)
+    fit = np.flatnonzero(settled & ~_alone(rows, forms, compiled))
+    if len(left) and len(fit):
+        source = nearest(rows, left, fit, columns, compiled, random)
+        rows[np.ix_(left, columns)] = rows[np.ix_(source, columns)]
+    elif len(left):
+        _recombine(rows, settled, step, forms, compiled, random)
+
+
+def _alone(rows: NDArray[np.int32], forms: Sequence[NormalForm], compiled: CompiledConstraints) -> NDArray[np.bool_]:
+    """Which rows may not occur twice, since they would break a constraint with their equal, shape (rows,)."""
+    codes, found = compiled.codes(rows), np.zeros(len(rows), dtype=bool)
+    for form in forms:
+        if not form.is_irreflexive:
+            found |= pair_rule(form, codes, len(rows)).alone()
+    return found
+
+
+def _plant(
+    rows: NDArray[np.int32],
+    step: Pass,
+    forms: Sequence[NormalForm],
+    compiled: CompiledConstraints,
+    random: np.random.Generator,
+) -> None:
+    """See to it that some row may be copied, in place: where none may, one is drawn at random, if there is any."""
+    masks, columns = inside(step.writes, compiled.masks), compiled.columns(step.writes)
+    if (clean(rows, masks, compiled) & ~_alone(rows, forms, compiled)).any():
         return
-    if all(form.is_irreflexive for form in forms):
-        columns = compiled.columns(step.writes)
-        if settled.any():
-            source = nearest(rows, left, np.flatnonzero(settled), columns, compiled, random)
-            rows[np.ix_(left, columns)] = rows[np.ix_(source, columns)]
-        return
-    _recombine(rows, settled, step, forms, compiled, random)
+    sizes = [compiled.sizes[column] for column in columns.tolist()]
+    tried = np.repeat(rows[:1], DRAWN, axis=0)
+    tried[:, columns] = np.stack([random.integers(0, size, DRAWN) for size in sizes], axis=1)
+    good = np.flatnonzero(clean(tried, masks, compiled) & ~_alone(tried, forms, compiled))
+    if len(good):
+        rows[np.ix_([random.integers(len(rows))], columns)] = tried[np.ix_(good[:1], columns)]
 
 
 def _broken(rows: NDArray[np.int32], forms: Sequence[NormalForm], compiled: CompiledConstraints) -> NDArray[np.int64]:
@@ -139,7 +168,8 @@ def _clean_set(
     rules = [pair_rule(form, codes, len(rows)) for form in forms]
     waiting = settled & (sum((involvement(rule) for rule in rules), np.zeros(len(rows), dtype=np.int64)) > 0)
     settled &= ~waiting
-    order = random.permutation(len(rows)).astype(np.int64)
+    # Rows that may be copied come first, so that there is one to copy where there is any.
+    order = random.permutation(len(rows)) + len(rows) * _alone(rows, forms, compiled).astype(np.int64)
     for _ in range(ROUNDS):
         if not waiting.any():
             break

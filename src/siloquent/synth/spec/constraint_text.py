@@ -1,0 +1,119 @@
+"""Denial constraints in the grammar of Kamino's and HoloClean's ``.ic`` files, as constraints of a table file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
+
+from siloquent.errors import SyntaxProblem
+from siloquent.schema.constraints import MOST_COMPARISONS, Comparison, DenialConstraint, FunctionalDependency, Place
+from siloquent.synth.spec.compiled import Operator
+
+OPERATORS: dict[str, Operator] = {"EQ": "=", "IQ": "!=", "LT": "<", "GT": ">", "LTE": "<=", "GTE": ">="}
+_PREDICATE = re.compile(r"([A-Z]+)\((t[12])\.([^,()]+),(?:(t[12])\.([^,()]+)|\"([^\"]*)\"|'([^']*)'|([-+]?[0-9.]+))\)")
+_BARE = re.compile(r"[A-Za-z_]\w*")
+
+
+def read_ic(text: str, *, hard: bool = True) -> tuple[DenialConstraint | FunctionalDependency, ...]:
+    """The constraints of an ``.ic`` file, one a line; those of the form of an FD become FDs.
+
+    Args:
+        text: Lines ``t1&t2&EQ(t1.a,t2.a)&IQ(t1.b,t2.b)``; empty lines and lines after ``#`` do not count.
+    Raises:
+        SyntaxProblem: A line cannot be read; it says where.
+
+    >>> [str(one.lhs) for one in read_ic("t1&t2&EQ(t1.zip,t2.zip)&IQ(t1.city,t2.city)")]
+    ["('zip',)"]
+    """
+    found = []
+    offset = 0
+    for line in text.splitlines(keepends=True):
+        stripped = line.strip()
+        if stripped and not stripped.startswith("#"):
+            found.append(_constraint(stripped, offset + line.index(stripped), hard))
+        offset += len(line)
+    return tuple(found)
+
+
+def _constraint(line: str, offset: int, hard: bool) -> DenialConstraint | FunctionalDependency:
+    comparisons = []
+    at = 0
+    for part in line.split("&"):
+        if part.strip() not in ("t1", "t2"):
+            comparisons.append(_comparison(part.strip(), offset + at))
+        at += len(part) + 1
+    if not 1 <= len(comparisons) <= MOST_COMPARISONS:
+        raise SyntaxProblem(
+            f"A constraint has 1 to {MOST_COMPARISONS} predicates, this one {len(comparisons)}", position=offset
+        )
+    dependency = _as_dependency(comparisons, hard)
+    return dependency or DenialConstraint(tuple(comparisons), hard, None, " and ".join(map(in_words, comparisons)))
+
+
+def _comparison(text: str, at: int) -> Comparison:
+    read = _PREDICATE.fullmatch(text)
+    if read is None or read[1] not in OPERATORS:
+        raise SyntaxProblem(
+            f"The predicate {text[:60]!r} cannot be read", position=at, expected="EQ(t1.a,t2.a), IQ, LT, GT, LTE or GTE"
+        )
+    left = Place(int(read[2][1]), read[3].strip())
+    if read[4]:
+        return Comparison(left, OPERATORS[read[1]], Place(int(read[4][1]), read[5].strip()))
+    constant = next(part for part in (read[6], read[7], read[8]) if part is not None)
+    return Comparison(left, OPERATORS[read[1]], _constant(constant))
+
+
+def _constant(text: str) -> Decimal | str:
+    """A number where it reads as one; the files write numbers and texts alike in quotes."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return text
+    return number if number.is_finite() else text
+
+
+def _as_dependency(comparisons: list[Comparison], hard: bool) -> FunctionalDependency | None:
+    """The FD that the comparisons say, if they say one: equal on some attributes, different on one."""
+    lhs: list[str] = []
+    rhs: list[str] = []
+    for one in comparisons:
+        right = one.right
+        other_row = isinstance(right, Place) and right.tuple_variable != one.left.tuple_variable
+        if not other_row or not isinstance(right, Place) or right.attribute != one.left.attribute:
+            return None
+        if one.op not in ("=", "!="):
+            return None
+        (lhs if one.op == "=" else rhs).append(one.left.attribute)
+    return FunctionalDependency(tuple(lhs), rhs[0], (), hard) if lhs and len(rhs) == 1 else None
+
+
+def in_words(comparison: Comparison) -> str:
+    """A comparison as table files write it, names quoted where they need it."""
+    right = comparison.right
+    if isinstance(right, Place):
+        other = _place(right)
+    elif isinstance(right, str):
+        other = "'" + right.replace("'", "''") + "'"
+    else:
+        other = str(right).lower() if isinstance(right, bool) else f"{right:f}"
+    return f"{_place(comparison.left)} {comparison.op} {other}"
+
+
+def _place(place: Place) -> str:
+    name = place.attribute
+    return f"t{place.tuple_variable}.{name}" if _BARE.fullmatch(name) else f't{place.tuple_variable}."{name}"'
+
+
+def to_toml(constraints: Iterable[DenialConstraint | FunctionalDependency]) -> str:
+    """The constraints as the ``constraint = [..]`` entry of a table file."""
+    lines = []
+    for one in constraints:
+        if isinstance(one, FunctionalDependency):
+            said = f'kind = "fd", lhs = {json.dumps(list(one.lhs))}, rhs = {json.dumps(one.rhs)}'
+        else:
+            said = f'kind = "denial", not = {json.dumps(one.text)}'
+        # JSON's strings are TOML's basic strings.
+        lines.append(f"  {{ {said}, hard = {str(one.hard).lower()} }},\n")
+    return f"constraint = [\n{''.join(lines)}]\n"
