@@ -12,6 +12,7 @@ from siloquent.schema import TableSchema
 from siloquent.schema.workspace import find_workspace, read_workspace
 
 if TYPE_CHECKING:
+    from siloquent.collect.verbs import CollectVerbs
     from siloquent.data import CheckReport
     from siloquent.explore import Answer, CompositeExplanation, Explanation, Query
     from siloquent.ledger import Stored
@@ -81,6 +82,13 @@ class Session(floor.Session):
         from siloquent.search.verbs import SearchVerbs
 
         return SearchVerbs(self)
+
+    @property
+    def collect(self) -> CollectVerbs:
+        """Reports of devices: ``design``, ``check``, ``ingest``, ``estimate``, ``counters``."""
+        from siloquent.collect.verbs import CollectVerbs
+
+        return CollectVerbs(self)
 
     @property
     def sketch(self) -> SketchVerbs:

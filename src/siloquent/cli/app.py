@@ -9,7 +9,20 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from siloquent.cli import budgets, demo, doctor, explore, history, kinds, ledger, owner, releases, sketch, workspace
+from siloquent.cli import (
+    budgets,
+    collect,
+    demo,
+    doctor,
+    explore,
+    history,
+    kinds,
+    ledger,
+    owner,
+    releases,
+    sketch,
+    workspace,
+)
 from siloquent.cli.commands import (
     EVERYWHERE,
     AnalystOption,
@@ -59,7 +72,7 @@ def everywhere(
     context.obj = merged(Options(workspace, analyst, as_json, quiet, no_color), {})
 
 
-for _module in (demo, explore, sketch, workspace, owner, ledger, history, budgets, releases, doctor, kinds):
+for _module in (demo, explore, sketch, collect, workspace, owner, ledger, history, budgets, releases, doctor, kinds):
     _module.register(app)
 
 

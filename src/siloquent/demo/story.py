@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from siloquent.demo.collecting import COLLECT_STEPS
 from siloquent.demo.sketching import SKETCH_STEPS
 
 WARDS = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200 CONFIDENCE 0.99"
@@ -24,7 +25,11 @@ class Step:
 
 def story(*, quick: bool = False) -> tuple[Step, ...]:
     """The steps in order, as words behind ``siloquent``; ``quick``: the first answer and its free repeat alone."""
-    return _FIRST_ANSWER if quick else (*_FIRST_ANSWER, *_THE_REST, *(Step(*step) for step in SKETCH_STEPS))
+    return (
+        _FIRST_ANSWER
+        if quick
+        else (*_FIRST_ANSWER, *_THE_REST, *(Step(*step) for step in (*SKETCH_STEPS, *COLLECT_STEPS)))
+    )
 
 
 _FIRST_ANSWER = (

@@ -131,7 +131,7 @@ class _Names:
         ]
         if not found:
             known = [role.attribute.name for name in wanted for role in self._spec.service(name).roles]
-            raise UnknownName("attribute", node.name[:64], known)
+            raise UnknownName("attribute", node.name[:64], known, fix="name one of them")
         if len(found) > 1:
             raise RequestError(f"{node.name!r} is an attribute of two services.", fix=f"{found[0].service}.{node.name}")
         return found[0]

@@ -1,0 +1,165 @@
+"""Collections: design what devices report, perturb on devices, take reports in, ask in SQL. Asking is free."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from siloquent.cli.commands import Options, command
+from siloquent.cli.sketch_files import in_workspace
+from siloquent.errors import RequestError
+
+NAMED = "A collection's name among the workspace's, walks-1, or a document as a path with /."
+One = Annotated[str, typer.Argument(metavar="COLLECTION", help=NAMED)]
+Out = Annotated[
+    str | None, typer.Option("-o", "--output", metavar="FILE", help="A name among the collections, or a path with /.")
+]
+MOST_REPORT_BYTES = 2**32
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    group = typer.Typer(help="Statistics from devices that send nothing true, over several services.")
+    command(group, "design", design)
+    command(group, "check", check)
+    command(group, "perturb", perturb)
+    command(group, "ingest", ingest)
+    command(group, "estimate", estimate)
+    command(group, "show", show)
+    app.add_typer(group, name="collect", rich_help_panel="Collect")
+
+
+def design(
+    options: Options,
+    spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="Services, attributes, epsilon of a user.")],
+    output: Out = None,
+    users: Annotated[
+        int, typer.Option("--users", help="How many users may report: for the predicted errors.")
+    ] = 100_000,
+) -> None:
+    """Design a collection: a public document for clients and collector, and the services' secret for the epoch."""
+    from siloquent import collect
+    from siloquent.cli.collect_files import new_document, read_text
+    from siloquent.cli.collect_words import design_document, show_design
+
+    made = collect.design(collect.parse_spec(read_text(in_workspace(options, spec))))
+    document, key = new_document(options, made, output)
+    predicted = collect.predict(made, max(users, 1))
+    if options.as_json:
+        options.screen.document(design_document(made, document, key, users, predicted))
+    else:
+        show_design(options.screen, made, document, key, users, predicted)
+        options.screen.note(f"\nNext: {options.shell('collect', 'check', document.stem)}")
+
+
+def check(options: Options, collection: One) -> int:
+    """Prove from a document's whole numbers that no user's reports exceed epsilon; exit 1 if they do."""
+    from siloquent import collect
+    from siloquent.cli.collect_files import collection_at
+    from siloquent.cli.collect_words import check_document, show_check
+
+    made, _ = collection_at(options, collection)
+    findings = collect.check(made)
+    if options.as_json:
+        options.screen.document(check_document(made, findings))
+    else:
+        show_check(options.screen, findings)
+    return 0 if all(one.holds for one in findings) else 1
+
+
+def perturb(
+    options: Options,
+    collection: One,
+    rows: Annotated[Path | None, typer.Argument(metavar="[ROWS.jsonl]", help="Standard input if left out.")] = None,
+    service: Annotated[str | None, typer.Option("--service", help="Whose rows these are.")] = None,
+    secret: Annotated[
+        Path | None, typer.Option("--secret", metavar="FILE", help="The epoch's key, if not beside the document.")
+    ] = None,
+    memory: Annotated[
+        Path | None,
+        typer.Option("--memory", metavar="FILE", help="Reports that were made before: sent again as they are."),
+    ] = None,
+    output: Out = None,
+) -> None:
+    """Make reports as devices do: lines {"user": "u1", "rows": [..]} in, 40 bytes a user out."""
+    from siloquent.cli.collect_files import collection_at, reports_of, write_bytes
+
+    made, document = collection_at(options, collection)
+    data = reports_of(options, made, document, rows=rows, service=service, secret=secret, memory=memory)
+    if output is not None:
+        path = write_bytes(options, output, data)
+        options.screen.note(f"{len(data):,} bytes of reports are in {path}.")
+    elif sys.stdout.isatty():
+        raise RequestError("Reports are bytes, which no terminal shows.", fix="-o reports.bin, or > reports.bin")
+    else:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+def ingest(
+    options: Options,
+    collection: One,
+    reports: Annotated[
+        list[Path], typer.Argument(metavar="REPORTS ..", help="Files of reports, as devices send them.")
+    ],
+) -> None:
+    """Take reports in: one a user and service counts, all others are refused and counted by reason."""
+    from siloquent.cli.collect_files import collection_at, in_collections, store_of
+    from siloquent.cli.collect_words import counters_document, show_counters
+    from siloquent.collect import Counters
+
+    made, document = collection_at(options, collection)
+    taken = Counters()
+    with store_of(made, document) as store:
+        for name in reports:
+            path = in_collections(options, name)
+            try:
+                if path.stat().st_size > MOST_REPORT_BYTES:
+                    raise RequestError(f"{path} is larger than 4 GiB.", fix="send it in parts")
+                taken = taken.plus(store.ingest(path.read_bytes()))
+            except OSError:
+                raise RequestError(f"{path} cannot be read.", fix="name a file that is there") from None
+        if options.as_json:
+            options.screen.document(counters_document(made, taken, store))
+        else:
+            show_counters(options.screen, made, taken, store)
+
+
+def estimate(
+    options: Options,
+    collection: One,
+    question: Annotated[str, typer.Argument(metavar="SQL", help="SELECT COUNT(*), SUM or AVG .. FROM a service ..")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="The rows as CSV, or a picture as SVG.")
+    ] = None,
+) -> None:
+    """Ask in SQL: free, however often. Each number comes with its standard error and a 95 % interval."""
+    from siloquent import collect
+    from siloquent.cli.collect_files import collection_at, store_of
+    from siloquent.cli.collect_words import answer_document, keep_answer, show_answer
+
+    made, document = collection_at(options, collection)
+    with store_of(made, document) as store:
+        answer = collect.estimate(store, question)
+    if output is not None:
+        keep_answer(output, answer)
+    if options.as_json:
+        options.screen.document(answer_document(made, answer))
+    else:
+        show_answer(options.screen, answer)
+
+
+def show(options: Options, collection: One) -> None:
+    """How many reports came, what became of them, and how many each layer has."""
+    from siloquent.cli.collect_files import collection_at, store_of
+    from siloquent.cli.collect_words import counters_document, show_counters
+
+    made, document = collection_at(options, collection)
+    with store_of(made, document) as store:
+        if options.as_json:
+            options.screen.document(counters_document(made, store.counters, store))
+        else:
+            show_counters(options.screen, made, store.counters, store)

@@ -1,0 +1,206 @@
+"""Where a collection's files lie: its document, the epoch's key beside it, the reports; and rows of devices."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets  # allowed: an epoch's key, no noise
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.cli.sketch_files import in_workspace
+from siloquent.errors import RequestError, UnknownName
+
+if TYPE_CHECKING:
+    from siloquent.cli.commands import Options
+    from siloquent.collect import Collection, ReportStore
+
+FOLDER = "collections"
+MOST_TOML = 4 * 2**20
+MOST_DOCUMENT = 4 * 2**20
+MOST_LINE = 2**20
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+
+def read_text(path: Path, most: int = MOST_TOML) -> str:
+    """A file's text.
+
+    Raises:
+        RequestError: It cannot be read, or is too large.
+    """
+    try:
+        if path.stat().st_size > most:
+            raise RequestError(f"{path} is too large.")
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise RequestError(f"{path} cannot be read.", fix="name a file that is there") from None
+
+
+def in_collections(options: Options, name: Path | str) -> Path:
+    """A path with a / as it is; a plain name among the workspace's collections, if there is a workspace."""
+    text = str(name)
+    folder = options.folder()
+    if "/" in text or os.sep in text or folder is None:
+        return Path(text)
+    if not _NAME.fullmatch(text):
+        raise RequestError(f"{text[:40]!r} is no name for a file.", fix="letters, digits, '_', '.' and '-'")
+    return folder / FOLDER / text
+
+
+def new_document(options: Options, made: Collection, output: str | None) -> tuple[Path, Path]:
+    """Write the collection's document and a new key of its epoch, for the owner's eyes alone; where they are.
+
+    Raises:
+        RequestError: Something is there already, or the disk refuses.
+    """
+    path = in_collections(options, output or f"{made.spec.name}-{made.spec.epoch}.json")
+    path = path if path.suffix == ".json" else path.with_name(f"{path.name}.json")
+    key = path.with_suffix(".key")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(made.to_json())
+        with open(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+            file.write(secrets.token_hex(32) + "\n")
+    except FileExistsError:
+        raise RequestError(f"{path} or its key is there already.", fix="name another with -o, or raise epoch") from None
+    except OSError as failed:
+        raise RequestError(f"{path} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None
+    return path, key
+
+
+def collection_at(options: Options, name: str) -> tuple[Collection, Path]:
+    """A collection and where its document lies.
+
+    Raises:
+        UnknownName: The workspace has none of that name. SchemaError: It was changed after it was made.
+    """
+    from siloquent.collect import read_collection
+
+    path = in_collections(options, name if name.endswith(".json") else f"{name}.json")
+    if not path.is_file():
+        raise UnknownName(
+            "collection",
+            Path(name).name[:128],
+            sorted(one.stem for one in path.parent.glob("*.json")) if path.parent.is_dir() else [],
+            fix="siloquent collect design SPEC.toml",
+        )
+    return read_collection(read_text(path, MOST_DOCUMENT)), path
+
+
+def store_of(made: Collection, document: Path) -> ReportStore:
+    """The reports beside a document; made when they are first asked for."""
+    from siloquent.collect import ReportStore
+
+    return ReportStore(made, document.with_suffix(".reports"))
+
+
+def write_bytes(options: Options, output: str, data: bytes) -> Path:
+    """Write a new file of reports.
+
+    Raises:
+        RequestError: Something is there already, or the disk refuses.
+    """
+    path = in_collections(options, output)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as file:
+            file.write(data)
+    except FileExistsError:
+        raise RequestError(f"{path} is there already.", fix="name another file, or remove it") from None
+    except OSError as failed:
+        raise RequestError(f"{path} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None
+    return path
+
+
+def reports_of(
+    options: Options,
+    made: Collection,
+    document: Path,
+    *,
+    rows: Path | None,
+    service: str | None,
+    secret: Path | None,
+    memory: Path | None,
+) -> bytes:
+    """The reports of all users in a file of JSON lines, each made as a device of its own would.
+
+    Raises:
+        RequestError: A line is no user with rows; it names the line, never what stands in it.
+        UnknownName: The collection has no such service.
+    """
+    from siloquent.collect import Client, Device
+
+    if service is None:
+        if made.spec.client == "separate" and len(made.spec.services) > 1:
+            raise RequestError("Each service reports alone: whose rows are these?", fix="--service NAME")
+        service = made.spec.services[0].name
+    service = made.spec.service(service).name
+    try:
+        key = bytes.fromhex(read_text(secret or document.with_suffix(".key")).strip())
+    except ValueError:
+        raise RequestError("The epoch's key is hexadecimal text.", fix="--secret FILE") from None
+    client, known = Client(json.loads(made.to_json())), _remembered(memory)
+    found = []
+    for number, user, own in _users(options, rows):
+        try:
+            found.append(client.report(service, own, Device(user, key, known.setdefault(user, _Memory()))))
+        except (ValueError, AttributeError, TypeError, IndexError, KeyError):
+            raise RequestError(f"Line {number} holds no rows of a user.", fix=_LINE) from None
+    if memory is not None:
+        _remember(memory, known)
+    return b"".join(found)
+
+
+class _Memory(dict[str, bytes]):
+    """What one device has sent."""
+
+
+_LINE = '{"user": "u1", "rows": [{"age": 34}]}'
+
+
+def _users(options: Options, rows: Path | None) -> Iterator[tuple[int, str, Any]]:
+    try:
+        lines = sys.stdin if rows is None else in_workspace(options, rows).open(encoding="utf-8")
+        with lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    yield number, *_user(number, line)
+    except (OSError, UnicodeDecodeError):
+        raise RequestError("The rows cannot be read.", fix="name a file of JSON lines that is there") from None
+
+
+def _user(number: int, line: str) -> tuple[str, Any]:
+    try:
+        plain = json.loads(line) if len(line) <= MOST_LINE else None
+        user, own = plain["user"], plain["rows"]
+        if not isinstance(user, str | int) or not isinstance(own, list | dict):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise RequestError(f"Line {number} holds no rows of a user.", fix=_LINE) from None
+    return str(user), own
+
+
+def _remembered(memory: Path | None) -> dict[str, _Memory]:
+    if memory is None or not memory.exists():
+        return {}
+    try:
+        plain = json.loads(read_text(memory, 2**30))
+        return {
+            user: _Memory({place: bytes.fromhex(text) for place, text in own.items()}) for user, own in plain.items()
+        }
+    except (ValueError, AttributeError, TypeError):
+        raise RequestError(f"{memory} holds no reports that were made before.", fix="--memory FILE") from None
+
+
+def _remember(memory: Path, known: dict[str, _Memory]) -> None:
+    plain = {user: {place: report.hex() for place, report in own.items()} for user, own in known.items()}
+    building = memory.with_name(f".{memory.name}.new")
+    try:
+        building.write_text(json.dumps(plain), encoding="utf-8")
+        os.replace(building, memory)
+    except OSError as failed:
+        raise RequestError(f"{memory} cannot be written: {failed.strerror}; nothing was sent.") from None

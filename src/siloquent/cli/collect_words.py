@@ -1,0 +1,231 @@
+"""Collections, counters and estimates for people, and as documents for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import date
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.cli.problems import clean_lines
+from siloquent.cli.screen import LEFT, RIGHT, Screen
+from siloquent.cli.sketch_files import write_text
+from siloquent.documents.plain import label, number, step_for
+from siloquent.errors import RequestError
+
+if TYPE_CHECKING:
+    from siloquent.collect import Answer, Collection, Counters, Estimate, Finding, Prediction, ReportStore
+    from siloquent.pictures import Bars
+
+MOST_BARS = 60
+
+
+def design_document(
+    made: Collection, document: Path, key: Path, users: int, predicted: Sequence[Prediction]
+) -> dict[str, Any]:
+    """A design as a document of kind ``siloquent/collect-design/1``; the collection itself is in its file."""
+    return {
+        "schema": "siloquent/collect-design/1",
+        "name": made.spec.name,
+        "epoch": made.spec.epoch,
+        "epsilon": str(made.spec.epsilon),
+        "digest": made.digest,
+        "document": str(document),
+        "secret": str(key),
+        "channels": [
+            {
+                "services": list(channel.services),
+                "epsilon": str(channel.epsilon),
+                "rows_per_user": channel.slots,
+                "bytes": made.length(at),
+                "layers": len(channel.layers),
+            }
+            for at, channel in enumerate(made.channels)
+        ],
+        "users": users,
+        "predicted": [
+            {"services": list(one.services), "question": one.question, "relative_error": one.relative}
+            for one in predicted
+        ],
+    }
+
+
+def show_design(
+    screen: Screen, made: Collection, document: Path, key: Path, users: int, predicted: Sequence[Prediction]
+) -> None:
+    """What will be reported, and how exact answers will be."""
+    spec = made.spec
+    screen.facts(
+        [
+            ("collection", f"{spec.name}, epoch {spec.epoch}: epsilon {spec.epsilon} of each user, in all services"),
+            *[
+                (
+                    "reports",
+                    f"{' with '.join(channel.services)}: {made.length(at)} bytes a user, epsilon {channel.epsilon}, "
+                    f"{len(channel.layers)} layers" + (f", one of {channel.slots} rows" if channel.slots > 1 else ""),
+                )
+                for at, channel in enumerate(made.channels)
+            ],
+            ("document", f"{document}: public; clients pin its digest {made.digest[:16]}"),
+            ("secret", f"{key}: for the services alone, never for the collector"),
+        ]
+    )
+    screen.table(
+        [("question", LEFT), ("of", LEFT), (f"typical error with {users:,} users", RIGHT)],
+        [(one.question, " and ".join(one.services), f"{100 * one.relative:.2g} %") for one in predicted],
+    )
+
+
+def check_document(made: Collection, findings: Sequence[Finding]) -> dict[str, Any]:
+    """The proof as a document of kind ``siloquent/collect-check/1``."""
+    return {
+        "schema": "siloquent/collect-check/1",
+        "digest": made.digest,
+        "holds": all(one.holds for one in findings),
+        "findings": [
+            {"what": one.what, "epsilon": one.epsilon, "allowed": str(one.allowed), "holds": one.holds}
+            for one in findings
+        ],
+    }
+
+
+def show_check(screen: Screen, findings: Sequence[Finding]) -> None:
+    """Every finding, with the largest likelihood ratio's logarithm."""
+    screen.table(
+        [("what", LEFT), ("largest log-ratio", RIGHT), ("allowed", RIGHT), ("", LEFT)],
+        [
+            (
+                one.what,
+                f"{one.epsilon:.12g}" if one.epsilon else "",
+                str(one.allowed) if one.allowed else "",
+                "holds" if one.holds else "BROKEN",
+            )
+            for one in findings
+        ],
+    )
+
+
+def counters_document(made: Collection, counters: Counters, store: ReportStore) -> dict[str, Any]:
+    """Counters as a document of kind ``siloquent/collect-counters/1``."""
+    return {
+        "schema": "siloquent/collect-counters/1",
+        "name": made.spec.name,
+        "epoch": made.spec.epoch,
+        "counters": asdict(counters),
+        "reports": [
+            {"services": list(channel.services), "reports": count, "layers": store.layer_sizes(at)}
+            for at, (channel, count) in enumerate(zip(made.channels, store.sizes(), strict=True))
+        ],
+    }
+
+
+def show_counters(screen: Screen, made: Collection, counters: Counters, store: ReportStore) -> None:
+    """What became of reports; only reasons that occurred."""
+    from siloquent.collect import REASONS
+
+    shown = {code: count for code, count in asdict(counters).items() if count or code == "accepted"}
+    screen.table(
+        [("reports", RIGHT), ("", LEFT), ("that is", LEFT)],
+        [(f"{count:,}", code, REASONS[code]) for code, count in shown.items()],
+    )
+    screen.facts(
+        [
+            (" and ".join(channel.services), f"{count:,} users have reported in epoch {made.spec.epoch}")
+            for channel, count in zip(made.channels, store.sizes(), strict=True)
+        ]
+    )
+
+
+def answer_document(made: Collection, answer: Answer) -> dict[str, Any]:
+    """An answer as a document of kind ``siloquent/collect-answer/1``."""
+    return {
+        "schema": "siloquent/collect-answer/1",
+        "collection": made.digest,
+        "sql": answer.sql,
+        "columns": answer.columns,
+        "rows": [[_plain(value) for value in row] for row in answer.rows],
+        "model_based": [[one.model_based for one in row] for row in answer.estimates],
+        "users": answer.users,
+        "free": True,
+        "guarantee": answer.guarantee,
+        "notes": list(answer.notes),
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def show_answer(screen: Screen, answer: Answer) -> None:
+    """The rows with the digits that their errors allow, a picture of one series of groups, and what it rests on."""
+    headings = [(name, LEFT) for name in answer.groups]
+    for name in answer.aggregates:
+        headings += [(name, RIGHT), ("+-", RIGHT), ("95 % interval", RIGHT)]
+    rows = []
+    for names, row in zip(answer.labels, answer.estimates, strict=True):
+        rows.append([*(label(name) for name in names), *(cell for one in row for cell in _cells(one))])
+    screen.table(headings, rows)
+    picture = picture_of(answer)
+    if picture is not None and len(answer.labels) <= MOST_BARS:
+        for line in picture.lines(ascii_only=screen.ascii_only):
+            screen.line(line)
+    screen.facts(
+        [
+            ("reports", f"of {answer.users:,} users; asking again costs nothing"),
+            ("privacy", clean_lines(answer.guarantee)),
+            *[("note", note) for note in answer.notes],
+        ]
+    )
+
+
+def _cells(one: Estimate) -> tuple[str, str, str]:
+    if not one.standard_error > 0 or not math.isfinite(one.standard_error):
+        return number(Fraction(one.value)), "0", ""
+    step = step_for(Fraction(one.standard_error))
+    low, high = number(Fraction(one.low), step, "down"), number(Fraction(one.high), step, "up")
+    return number(Fraction(one.value), step), number(Fraction(one.standard_error), step, "up"), f"{low} to {high}"
+
+
+def picture_of(answer: Answer) -> Bars | None:
+    """Bars with their intervals, of an answer with one group column; None of any other."""
+    from siloquent.pictures import Bars, Series, Words
+
+    if len(answer.groups) != 1 or not answer.labels:
+        return None
+    columns = list(zip(*answer.estimates, strict=True))
+    return Bars(
+        Words(f"{answer.aggregates[0]} by {answer.groups[0]}", f"Estimates from private reports: {answer.sql}"),
+        [label(names[0]) for names in answer.labels],
+        [
+            Series(
+                [one.value for one in column],
+                low=[one.low for one in column],
+                high=[one.high for one in column],
+                name=name,
+            )
+            for name, column in zip(answer.aggregates[:1], columns[:1], strict=True)
+        ],
+    )
+
+
+def keep_answer(output: Path, answer: Answer) -> None:
+    """Write the rows as CSV, or the picture where the file's name ends in .svg.
+
+    Raises:
+        RequestError: A picture of an answer that has not one group column; or the file is there already.
+    """
+    if output.suffix == ".svg":
+        picture = picture_of(answer)
+        if picture is None:
+            raise RequestError("A picture shows one group column.", fix="GROUP BY one attribute, or -o rows.csv")
+        write_text(output, picture.svg() + "\n")
+        return
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([answer.columns, *([_plain(value) for value in row] for row in answer.rows)])
+    write_text(output, text.getvalue())

@@ -1,0 +1,64 @@
+"""The collection verbs of one session, as ``session.collect``: documents and reports lie in its workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from siloquent.collect import plan, task
+from siloquent.collect.measure import ReportStore
+from siloquent.collect.spec import AggregateQuery, Answer, Collection, CollectionSpec, Counters
+
+if TYPE_CHECKING:
+    from siloquent.session import Session
+
+FOLDER = "collections"
+
+
+@dataclass(frozen=True, slots=True)
+class CollectVerbs:
+    """design, check, ingest, estimate and counters, for the reports in one workspace."""
+
+    session: Session
+
+    def design(self, spec: CollectionSpec) -> Collection:
+        """The public document for ``spec``; see ``siloquent.collect.design``."""
+        return task.design(spec)
+
+    def check(self, collection: Collection) -> list[plan.Finding]:
+        """Prove from the document that no user's reports exceed epsilon."""
+        return plan.check(collection)
+
+    def ingest(self, collection: Collection, reports: bytes) -> Counters:
+        """Take reports in: accepted, or refused and counted by reason.
+
+        Raises:
+            DataError: They could not be written; nothing was counted.
+        """
+        with self._store(collection) as store:
+            return store.ingest(reports)
+
+    def estimate(self, collection: Collection, question: str | AggregateQuery) -> Answer:
+        """Answer in SQL from the reports that have come; see ``siloquent.collect.estimate``.
+
+        Privacy:
+            Post-processing of private reports: free, however often.
+        """
+        with self._store(collection) as store:
+            return task.estimate(store, question)
+
+    def counters(self, collection: Collection) -> Counters:
+        """What became of all reports so far."""
+        with self._store(collection) as store:
+            return store.counters
+
+    @contextmanager
+    def _store(self, collection: Collection) -> Iterator[ReportStore]:
+        folder = Path(self.session.workspace.folder) / FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"{collection.spec.name}-{collection.spec.epoch}.reports"
+        with ReportStore(collection, folder / name) as store:
+            yield store
