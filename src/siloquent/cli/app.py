@@ -20,6 +20,7 @@ from siloquent.cli import (
     ledger,
     owner,
     releases,
+    search,
     sketch,
     workspace,
 )
@@ -72,7 +73,21 @@ def everywhere(
     context.obj = merged(Options(workspace, analyst, as_json, quiet, no_color), {})
 
 
-for _module in (demo, explore, sketch, collect, workspace, owner, ledger, history, budgets, releases, doctor, kinds):
+for _module in (
+    demo,
+    explore,
+    sketch,
+    search,
+    collect,
+    workspace,
+    owner,
+    ledger,
+    history,
+    budgets,
+    releases,
+    doctor,
+    kinds,
+):
     _module.register(app)
 
 

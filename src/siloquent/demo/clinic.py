@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from siloquent.demo import collecting_apps, visits, vitals
+from siloquent.demo import collecting_apps, searching, visits, vitals
 from siloquent.errors import SchemaError
 from siloquent.schema.workspace import WORKSPACE_FILE, Workspace
 from siloquent.session import create_workspace
@@ -38,6 +38,7 @@ def create_clinic(
         (workspace.schemas / "visits.toml").write_text(visits_toml(rows), encoding="utf-8")
         vitals.add_vitals(folder, seed=seed)
         collecting_apps.add_apps(folder, seed=seed)
+        searching.add_searched(folder, seed=seed)
     except OSError as failed:
         raise SchemaError(
             f"The demo cannot be written to {folder}: {failed.strerror}.", fix="siloquent demo --folder ELSEWHERE"
@@ -53,9 +54,16 @@ def _clear(folder: Path) -> None:
         if folder.is_dir() and not any(folder.iterdir()):
             return
         raise SchemaError(f"{folder} is there and is not a demo.", fix="siloquent demo --folder ELSEWHERE")
-    for inner in ("data", "schemas", "releases", "collections"):
+    for inner in ("data", "schemas", "releases", "collections", "offers"):
         shutil.rmtree(folder / inner, ignore_errors=True)
-    for file in (WORKSPACE_FILE, "ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm", "ledger.head"):
+    for file in (
+        *searching.WRITTEN,
+        WORKSPACE_FILE,
+        "ledger.sqlite",
+        "ledger.sqlite-wal",
+        "ledger.sqlite-shm",
+        "ledger.head",
+    ):
         (folder / file).unlink(missing_ok=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from siloquent.demo.collecting import COLLECT_STEPS
+from siloquent.demo.searching import SEARCH_STEPS
 from siloquent.demo.sketching import SKETCH_STEPS
 
 WARDS = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200 CONFIDENCE 0.99"
@@ -28,7 +29,7 @@ def story(*, quick: bool = False) -> tuple[Step, ...]:
     return (
         _FIRST_ANSWER
         if quick
-        else (*_FIRST_ANSWER, *_THE_REST, *(Step(*step) for step in (*SKETCH_STEPS, *COLLECT_STEPS)))
+        else (*_FIRST_ANSWER, *_THE_REST, *(Step(*step) for step in (*SKETCH_STEPS, *SEARCH_STEPS, *COLLECT_STEPS)))
     )
 
 

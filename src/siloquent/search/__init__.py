@@ -14,7 +14,7 @@ from siloquent.search.domains import Feature, JoinKey
 from siloquent.search.found import Augmentation, AugmentPlan, Coefficient, FittedModel, Found, plan_from_json
 from siloquent.search.offers import Offer, offer_from_bytes
 from siloquent.search.plan import OfferPlan, plan
-from siloquent.search.plan.discovery import proposed
+from siloquent.search.plan.discovery import proposed, suggested
 from siloquent.search.release import save_offer
 from siloquent.search.spec import Accuracy, KeyOf, OfferSpec, RequestSpec, request_from_plain, spec_from_plain
 from siloquent.search.task import augment, explain, find, offer
@@ -49,4 +49,5 @@ __all__ = [
     "request_from_plain",
     "save_offer",
     "spec_from_plain",
+    "suggested",
 ]

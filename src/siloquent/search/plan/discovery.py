@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,12 @@ from numpy.typing import NDArray
 from siloquent.maths.lsh import Jaccard
 from siloquent.maths.lsh.minhash import MinHashes, draw_minhashes
 from siloquent.search.domains import JoinKey
+from siloquent.search.plan.columns import join_key
+from siloquent.search.spec import MOST_CELLS, KeyOf
+
+if TYPE_CHECKING:
+    from siloquent.schema import TableSchema
+    from siloquent.search.catalogue import Catalogue
 
 Signatures = NDArray[np.int32]
 LENGTH = 128
@@ -65,3 +72,19 @@ def proposed(own: JoinKey, others: Sequence[JoinKey]) -> list[tuple[int, float]]
     shares = contained(signature(own), len(_values(own)), np.stack([signature(o) for o in others]), sizes)
     order = np.argsort(-shares, kind="stable")
     return [(int(i), float(shares[i])) for i in order if shares[i] >= LEAST_CONTAINED]
+
+
+def suggested(schema: TableSchema, catalogue: Catalogue) -> list[tuple[str, str, str, float]]:
+    """Which offers share a key with a table: (offer, its key, own attribute, about the share of own values).
+
+    Only declarations and releases are compared; no row is read.
+    """
+    keys = [(offer.id, key) for offer in catalogue.offers for key in offer.keys if len(key.parts) == 1]
+    found: list[tuple[str, str, str, float]] = []
+    for attribute in schema.domain:
+        if attribute.is_countable and attribute.steps <= MOST_CELLS:
+            own = join_key(KeyOf(attribute.name), schema)
+            kin = [(offer, key) for offer, key in keys if key.parts[0].kind == own.parts[0].kind]
+            matches = proposed(own, [key for _, key in kin])
+            found += [(kin[i][0], kin[i][1].name, attribute.name, share) for i, share in matches]
+    return found

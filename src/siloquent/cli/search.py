@@ -1,0 +1,286 @@
+"""Search: offer a table's sums once, look through catalogues, find what improves a model, augment one's rows."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from siloquent.cli.commands import Options, command
+from siloquent.cli.search_files import catalogue_path, offer_of, place_in, plan_at, request_of
+from siloquent.cli.sketch_files import release_path, write_text
+from siloquent.errors import RequestError, SiloquentError
+
+if TYPE_CHECKING:
+    from siloquent.door import Session
+    from siloquent.search import OfferSpec
+
+CHARGED = "the price is charged; asking again with the same --key costs no more"
+PLACE = "A name in the workspace (default: catalogue), or a path with /."
+Features = Annotated[str | None, typer.Option("--features", metavar="A,B", help="The attributes, with commas.")]
+By = Annotated[
+    list[str] | None,
+    typer.Option("--by", metavar="KEY", help="A join key; several times; A+B for both together; A:2 with a parent."),
+]
+Epsilon = Annotated[str | None, typer.Option("--epsilon", help="What it may cost, in epsilon.")]
+Rho = Annotated[str | None, typer.Option("--rho", help="What it may cost, in rho (zCDP accounts).")]
+CatalogueOption = Annotated[str | None, typer.Option("--catalogue", metavar="DIR", help=PLACE)]
+Key = Annotated[str | None, typer.Option("--key", help="A name for this request: asking again with it is free.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Pay the price without being asked.")]
+MaxCost = Annotated[
+    str | None, typer.Option("--max-cost", metavar="X", help="Pay up to X in the account's epsilon or rho.")
+]
+Dry = Annotated[bool, typer.Option("--explain", help="Only say what it would cost.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    group = typer.Typer(help="Find the table that improves your model, without seeing it.")
+    command(group, "offer", offer)
+    command(group, "find", find)
+    command(group, "augment", augment)
+    catalogue = typer.Typer(help="Folders of offers: nothing but releases.")
+    command(catalogue, "add", add)
+    command(catalogue, "list", show)
+    group.add_typer(catalogue, name="catalogue")
+    app.add_typer(group, name="search", rich_help_panel="Search")
+
+
+def offer(
+    options: Options,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="A declared table, or a .toml file with the offer.")],
+    features: Features = None,
+    by: By = None,
+    epsilon: Epsilon = None,
+    rho: Rho = None,
+    second_moments: Annotated[
+        str | None, typer.Option("--second-moments", metavar="WHICH", help="none, total (for unions) or per-key.")
+    ] = None,
+    norm_cut: Annotated[
+        float | None, typer.Option("--norm-cut", metavar="B", help="Draw longer records in to B half ranges.")
+    ] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Who answers for the rows, for others to see.")] = None,
+    catalogue: Annotated[
+        str | None, typer.Option("--catalogue", metavar="DIR", help=f"Add it there at once. {PLACE}")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="NAME", help="A path with / for the release's folder.")
+    ] = None,
+    key: Key = None,
+    yes: Yes = False,
+    max_cost: MaxCost = None,
+    dry: Dry = False,
+) -> int | None:
+    """Release a table's sums once, for others to find and use; the price is shown first."""
+    from siloquent.cli.search_words import offer_document, plan_document, show_offer, show_plan
+
+    given = locals()
+    with options.session() as session:
+        spec, place = offer_of(options, table, given), None if output is None else release_path(options, output)
+        if place is not None and place.exists() and key is None:
+            raise RequestError(f"{place} is there already.", fix="name another one with -o")
+        if dry:
+            planned, left = session.search.explain(spec), session.left(spec.table)
+            if options.as_json:
+                options.screen.document(plan_document(planned, left))
+            else:
+                show_plan(options.screen, planned, left)
+            return None
+        if not _agreed(options, session, spec, yes=yes, max_cost=max_cost):
+            options.screen.note("Nothing was offered, nothing was spent.")
+            return 2
+        key = f"cli-{uuid.uuid4().hex[:12]}" if key is None else key
+        with _Charged(session, key):
+            made = session.search.offer(spec, key=key, max_cost=max_cost)
+            folder = session.search.save(made, place)
+            if catalogue is not None:
+                session.search.publish(made, catalogue_path(options, catalogue))
+    if options.as_json:
+        options.screen.document({**offer_document(made, folder), "key": key})
+    else:
+        show_offer(options.screen, made, folder)
+        if catalogue is None:
+            options.screen.note(f"\nNext: {options.shell('search', 'catalogue', 'add', 'catalogue', folder.name)}")
+    return None
+
+
+class _Charged:
+    """What fails in here after the charge says that it stands, and how to go on without paying twice."""
+
+    def __init__(self, session: Session, key: str) -> None:
+        self._session, self._key, self._before = session, key, session.ledger.head().seq
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, failed: object, trace: object) -> None:
+        if isinstance(failed, SiloquentError) and any(
+            entry.kind == "reserve" for entry in self._session.ledger.entries(after=self._before)
+        ):
+            failed.spent = CHARGED
+            failed.add_note(f"Again, without paying twice: the same command with --key {self._key}")
+
+
+def _agreed(options: Options, session: Session, spec: OfferSpec, *, yes: bool, max_cost: str | None) -> bool:
+    """Whether the price may be paid: said beforehand, or now by somebody at the terminal.
+
+    Raises:
+        RequestError: nobody said so, and nobody is there to ask.
+    """
+    from siloquent.cli.search_words import price_words
+
+    if yes or max_cost is not None:
+        return True
+    price = price_words(session.search.explain(spec))
+    if not options.screen.can_ask:
+        raise RequestError(f"This costs {price}, and nobody is here to agree to it.", fix="the same command with --yes")
+    options.screen.warn(f"A release of {spec.table}'s sums costs {price}. What is done with it costs nothing.")
+    return options.screen.confirm("Release them?")
+
+
+def add(
+    options: Options,
+    folder: Annotated[str, typer.Argument(metavar="DIR", help=PLACE)],
+    releases: Annotated[list[str], typer.Argument(metavar="RELEASE ..", help="Releases by id, or their folders.")],
+) -> None:
+    """Copy offers into a catalogue's folder; each is checked first."""
+    from siloquent.cli.search_words import catalogue_document, show_catalogue
+    from siloquent.search import add_to_catalogue, open_catalogue
+
+    target = catalogue_path(options, folder)
+    for release in releases:
+        add_to_catalogue(target, release_path(options, release))
+    found = open_catalogue(target)
+    if options.as_json:
+        options.screen.document(catalogue_document(found, target, []))
+    else:
+        show_catalogue(options.screen, found, [])
+
+
+def show(
+    options: Options,
+    folder: Annotated[str | None, typer.Argument(metavar="[DIR]", help=PLACE)] = None,
+    table: Annotated[
+        str | None, typer.Option("--for", metavar="TABLE", help="Which offers share a key with this table of yours.")
+    ] = None,
+) -> None:
+    """List a catalogue's offers, and which keys they share with a table: from declarations alone."""
+    from siloquent.cli.search_words import catalogue_document, show_catalogue
+    from siloquent.search import open_catalogue, suggested
+
+    target = catalogue_path(options, folder)
+    found, fitting = open_catalogue(target), []
+    if table is not None:
+        with options.session() as session:
+            fitting = suggested(session.schema(table), found)
+    if options.as_json:
+        options.screen.document(catalogue_document(found, target, fitting))
+    else:
+        show_catalogue(options.screen, found, fitting)
+
+
+def find(
+    options: Options,
+    request: Annotated[
+        str, typer.Argument(metavar="REQUEST", help="A .toml file with the request, or your own table's name.")
+    ],
+    target: Annotated[str | None, typer.Option("--target", help="What is to be predicted.")] = None,
+    features: Features = None,
+    by: By = None,
+    kinds: Annotated[str, typer.Option("--kinds", metavar="A,B", help="join, union, or both.")] = "join",
+    most: Annotated[int, typer.Option("--most", metavar="N", help="Take at most N offers together.")] = 1,
+    model: Annotated[str, typer.Option("--model", help="linear, logistic or poisson.")] = "linear",
+    epsilon: Annotated[
+        str | None, typer.Option("--epsilon", help="Platform scoring: release your moments for so much.")
+    ] = None,
+    rho: Annotated[str | None, typer.Option("--rho", help="Platform scoring, in rho.")] = None,
+    catalogue: CatalogueOption = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Keep the plan: a name in the workspace, or a path with /."
+        ),
+    ] = None,
+    key: Key = None,
+    yes: Yes = False,
+    max_cost: MaxCost = None,
+    dry: Dry = False,
+) -> int | None:
+    """Rank offers by what they add to your model. Free on your own rows; with --epsilon from a release of yours."""
+    from siloquent.cli.search_words import found_document, plan_document, show_found, show_plan
+
+    given = locals()
+    with options.session() as session:
+        spec = request_of(options, request, given)
+        place = None if output is None else place_in(options, output)
+        if place is not None and place.exists():
+            raise RequestError(f"{place} is there already.", fix="name another file with -o, or remove it")
+        if spec.scoring == "platform":
+            if dry:
+                planned, left = session.search.explain(spec.as_offer()), session.left(spec.table)
+                if options.as_json:
+                    options.screen.document(plan_document(planned, left))
+                else:
+                    show_plan(options.screen, planned, left)
+                return None
+            if not _agreed(options, session, spec.as_offer(), yes=yes, max_cost=max_cost):
+                options.screen.note("Nothing was asked, nothing was spent.")
+                return 2
+        elif dry:
+            raise RequestError(
+                "Local scoring costs nothing, so there is nothing to explain.", fix="leave --explain out"
+            )
+        own_key = f"cli-{uuid.uuid4().hex[:12]}" if key is None else key
+        with _Charged(session, own_key):
+            found = session.search.find(spec, catalogue_path(options, catalogue), key=own_key, max_cost=max_cost)
+        if place is not None:
+            write_text(place, found.plan.to_json())
+    if options.as_json:
+        options.screen.document({**found_document(found, place), "key": own_key if found.guarantee else ""})
+    else:
+        show_found(options.screen, found, place)
+        if place is not None and found.plan.steps:
+            options.screen.note(f"\nNext: {options.shell('search', 'augment', str(output), '-o', 'augmented.parquet')}")
+    return None
+
+
+def augment(
+    options: Options,
+    plan: Annotated[str, typer.Argument(metavar="PLAN.json", help="What search find kept with -o.")],
+    table: Annotated[str | None, typer.Option("--table", help="Your table (default: the plan's).")] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="A .parquet, .csv or .arrow file: in the workspace, or a path."
+        ),
+    ] = None,
+) -> None:
+    """Add the found features, with their standard errors, to your own rows: for their owner alone."""
+    from siloquent.cli.screen import LEFT, RIGHT
+    from siloquent.releases import FORMATS, write_table
+
+    options.require_owner("augment shows rows as they are, so it")
+    if output is None:
+        raise RequestError("Augmented rows need a file.", fix=f"siloquent search augment {plan} -o augmented.parquet")
+    chosen, place = plan_at(options, plan), place_in(options, output)
+    form = place.suffix.removeprefix(".")
+    if form not in FORMATS:
+        raise RequestError(f"Rows are written as {', '.join(FORMATS)}, not {form!r}.", fix="-o augmented.parquet")
+    if place.exists():
+        raise RequestError(f"{place} is there already.", fix="name another file with -o, or remove it")
+    with options.session() as session:
+        rows = session.search.augment(chosen, table)
+    try:
+        write_table(place, rows, form)
+    except OSError as failed:
+        raise RequestError(f"{place} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None
+    added = [step.name for step in chosen.steps]
+    if options.as_json:
+        options.screen.document(
+            {"schema": "siloquent/augmented/1", "table": table or chosen.table, "file": str(place), "added": added}
+        )
+    else:
+        screen = options.screen
+        screen.table([("added", LEFT), ("offer", RIGHT)], [(step.name, step.offer) for step in chosen.steps])
+        screen.facts([("file", str(place)), ("note", "your own rows, exactly: publishing it is a release of its own")])

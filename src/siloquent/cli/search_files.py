@@ -1,0 +1,155 @@
+"""From options and files to offers, requests and places; every refusal names the option to change."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.cli.sketch_files import in_workspace
+from siloquent.errors import RequestError
+
+if TYPE_CHECKING:
+    from siloquent.cli.commands import Options
+    from siloquent.search import AugmentPlan, OfferSpec, RequestSpec
+
+CATALOGUE = "catalogue"
+MOST_TOML, MOST_PLAN = 2**16, 2**28
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+def offer_of(options: Options, table: str, given: dict[str, Any]) -> OfferSpec:
+    """The offer that a command line describes: a TOML file, or a table and options.
+
+    Raises:
+        RequestError: Something is missing; the fix names the option.
+    """
+    from siloquent.search import spec_from_plain
+
+    if table.endswith(".toml"):
+        return spec_from_plain(read_toml(in_workspace(options, Path(table))))
+    if not given["features"]:
+        raise RequestError("An offer needs features.", fix=f"siloquent search offer {table} --features A,B --epsilon 1")
+    plain: dict[str, Any] = {
+        "table": table,
+        "features": names_of(given["features"]),
+        "keys": keys_of(given["by"]),
+        "owner": given["owner"] or "",
+        "norm_cut": given["norm_cut"],
+    }
+    if given["second_moments"] is not None:
+        plain["second_moments"] = given["second_moments"]
+    plain["budget"] = budget_of(given, f"siloquent search offer {table} .. --epsilon 1")
+    return spec_from_plain({name: value for name, value in plain.items() if value is not None})
+
+
+def request_of(options: Options, request: str, given: dict[str, Any]) -> RequestSpec:
+    """The request that a command line describes: a TOML file, or a table and options.
+
+    Raises:
+        RequestError: Something is missing; the fix names the option.
+    """
+    from siloquent.search import request_from_plain
+
+    if request.endswith(".toml"):
+        return request_from_plain(read_toml(in_workspace(options, Path(request))))
+    if not given["target"]:
+        raise RequestError(
+            "A request needs a target.", fix=f"siloquent search find {request} --target Y --features X --by KEY"
+        )
+    is_priced = given["epsilon"] is not None or given["rho"] is not None
+    return request_from_plain(
+        {
+            "table": request,
+            "target": given["target"],
+            "features": names_of(given["features"] or ""),
+            "keys": keys_of(given["by"]),
+            "kinds": list(names_of(given["kinds"])),
+            "scoring": "platform" if is_priced else "local",
+            "budget": budget_of(given, "") if is_priced else None,
+            "max_augmentations": given["most"],
+            "model": given["model"],
+        }
+    )
+
+
+def budget_of(given: dict[str, Any], fix: str) -> dict[str, str]:
+    """The price on a command line."""
+    found = {name: given[name] for name in ("epsilon", "rho") if given[name] is not None}
+    if len(found) != 1:
+        raise RequestError("An offer needs a price: either --epsilon or --rho.", fix=fix or "--epsilon 1")
+    return found
+
+
+def names_of(text: str) -> list[str]:
+    """Names between commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def keys_of(by: Sequence[str] | None) -> list[dict[str, Any]]:
+    """Join keys: ``district``, ``district+year`` for both together, ``dbn:2`` with the first two characters above."""
+    found = []
+    for text in by or ():
+        name, _, parent = text.partition(":")
+        if parent and not parent.isdigit():
+            raise RequestError(f"--by {text!r}: behind : stands a number of characters.", fix="--by dbn:2")
+        found.append({"attributes": [part.strip() for part in name.split("+")], "parent": int(parent or 0) or None})
+    return found
+
+
+def catalogue_path(options: Options, given: str | None) -> Path:
+    """A catalogue's folder: a plain name is one in the workspace, anything with a / a path."""
+    if given is not None and ("/" in given or os.sep in given):
+        return Path(given)
+    return place_in(options, given or CATALOGUE)
+
+
+def place_in(options: Options, name: str) -> Path:
+    """A file or folder: a plain name is one in the workspace, anything with a / a path.
+
+    Raises:
+        WorkspaceError: There is no workspace for a plain name. RequestError: The name is none.
+    """
+    from siloquent.schema.workspace import find_workspace, read_workspace
+
+    if "/" in name or os.sep in name:
+        return Path(name)
+    if not _NAME.fullmatch(name):
+        raise RequestError(f"{name!r} is no name for a file.", fix="letters, digits, '_', '.' and '-'")
+    return read_workspace(options.workspace or find_workspace(Path.cwd())).folder / name
+
+
+def plan_at(options: Options, name: str) -> AugmentPlan:
+    """The plan in a file.
+
+    Raises:
+        RequestError: It cannot be read, or is none.
+    """
+    from siloquent.search import plan_from_json
+
+    path = in_workspace(options, Path(name))
+    try:
+        if path.stat().st_size > MOST_PLAN:
+            raise RequestError(f"{path} is too large for a plan.")
+        return plan_from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        raise RequestError(f"{path} cannot be read.", fix="siloquent search find REQUEST.toml -o PLAN.json") from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A small TOML file.
+
+    Raises:
+        RequestError: It cannot be read, is too large, or is no TOML.
+    """
+    try:
+        if path.stat().st_size > MOST_TOML:
+            raise RequestError(f"{path} is too large for a request.")
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        raise RequestError(f"{path} cannot be read.", fix="name a file that is there") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as wrong:
+        raise RequestError(f"{path} is no TOML: {wrong}.") from None

@@ -1,0 +1,251 @@
+"""Offers, catalogues and what was found, for people and as documents for programs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.cli.problems import clean_lines
+from siloquent.cli.screen import LEFT, RIGHT, Screen
+from siloquent.documents.plain import clean
+
+if TYPE_CHECKING:
+    from siloquent.privacy import Cost
+    from siloquent.search import Augmentation, Catalogue, Found, Offer, OfferPlan
+
+MOST_SHOWN = 10
+
+
+def price_words(planned: OfferPlan) -> str:
+    """The price, and its meaning in epsilon where the account counts in rho."""
+    from siloquent.documents.money import four_digits
+    from siloquent.privacy import accountant, digits, epsilon_of_zcdp
+
+    budget = planned.schema.budget
+    words = f"{accountant(budget.accountant).symbol} {four_digits(planned.price, 'up')}"
+    if budget.accountant == "zcdp":
+        delta = budget.delta - budget.delta_events
+        words += f" (epsilon {digits(epsilon_of_zcdp(float(planned.price), float(delta)))} on its own)"
+    return words
+
+
+def plan_document(planned: OfferPlan, left: Cost) -> dict[str, Any]:
+    """A plan as a document of kind ``siloquent/offer-plan/1``."""
+    from siloquent.privacy import accountant, digits
+
+    book = accountant(planned.schema.budget.accountant)
+    return {
+        "schema": "siloquent/offer-plan/1",
+        "table": planned.schema.name,
+        "features": [feature.name for feature in planned.features],
+        "keys": [
+            {"name": key.name, "cells": key.cells, "mean_error": _error(planned, key.cells)} for key in planned.keys
+        ],
+        "numbers": planned.numbers,
+        "noise": planned.noise,
+        "parameters": [None if value is None else str(value) for value in planned.parameters],
+        "symbol": book.symbol,
+        "price": digits(planned.price, 6),
+        "left_before": digits(Fraction(left.amount, book.scale), 6, up=False) if left.amount else "0",
+        "data_touched": False,
+        "notes": list(planned.notes),
+    }
+
+
+def _error(planned: OfferPlan, cells: int) -> float | None:
+    """The error that noise gives the mean of a key with an even share of the rows, in half ranges."""
+    size = planned.schema.size_hint
+    return None if size is None else planned.mean_error(max(size / cells, 1))
+
+
+def show_plan(screen: Screen, planned: OfferPlan, left: Cost) -> None:
+    """The price first, then what is released and how exact it would be."""
+    from siloquent.documents.money import four_digits
+    from siloquent.privacy import accountant
+
+    book = accountant(planned.schema.budget.accountant)
+    screen.facts(
+        [
+            ("price", f"{price_words(planned)}; whoever has the offer searches for free"),
+            ("left", f"{book.symbol} {four_digits(Fraction(left.amount, book.scale), 'down')}"),
+            ("features", clean(", ".join(feature.name for feature in planned.features))),
+            ("released", f"{planned.numbers:,} noisy sums ({planned.noise})"),
+            ("data", "not touched; nothing was spent"),
+            *[("note", clean_lines(note)) for note in planned.notes],
+        ]
+    )
+    errors = [(key.name, key.cells, _error(planned, key.cells)) for key in planned.keys]
+    rows = [(clean(name), f"{cells:,}", f"{50 * e:.2g} % of the range") for name, cells, e in errors if e is not None]
+    if rows:
+        screen.table([("key", LEFT), ("values", RIGHT), ("error of a mean by it", RIGHT)], rows)
+
+
+def offer_document(offer: Offer, folder: Path | None) -> dict[str, Any]:
+    """An offer as a document of kind ``siloquent/offer/1``; its sums are in its file."""
+    part = offer.part
+    assert part is not None
+    return {
+        "schema": "siloquent/offer/1",
+        "id": offer.id,
+        "folder": str(folder or ""),
+        "table": offer.table,
+        "owner": offer.owner,
+        "features": [feature.name for feature in offer.features],
+        "keys": [{"name": key.name, "cells": key.cells, "digest": key.digest} for key in offer.keys],
+        "serves": serves(offer),
+        "guarantee": offer.sentence(),
+        "receipt": {"ledger": part.ledger, "seq": part.seq, "hash": part.hash},
+        "notes": list(offer.notes),
+    }
+
+
+def serves(offer: Offer) -> list[str]:
+    """What an offer can be used for."""
+    return (["join"] if offer.keys else []) + (["union"] if offer.measured.second is not None else [])
+
+
+def show_offer(screen: Screen, offer: Offer, folder: Path | None) -> None:
+    """What it holds and what was promised."""
+    part = offer.part
+    assert part is not None
+    screen.facts(
+        [
+            ("offer", offer.id),
+            ("features", clean(", ".join(feature.name for feature in offer.features))),
+            ("joined by", clean(", ".join(f"{key.name} ({key.cells:,} values)" for key in offer.keys)) or "nothing"),
+            ("serves", " and ".join(f"{kind}s" for kind in serves(offer))),
+            ("privacy", clean_lines(offer.sentence())),
+            ("receipt", f"entry {part.seq} ({part.hash[:12]}) of ledger {part.ledger[:12]}"),
+            *([("folder", str(folder))] if folder is not None else []),
+            *[("note", clean(note)) for note in offer.notes],
+        ]
+    )
+
+
+def catalogue_document(
+    catalogue: Catalogue, folder: Path, fitting: Sequence[tuple[str, str, str, float]]
+) -> dict[str, Any]:
+    """A catalogue as a document of kind ``siloquent/catalogue/1``; ``fitting``: (offer, its key, own key, share)."""
+    return {
+        "schema": "siloquent/catalogue/1",
+        "folder": str(folder),
+        "offers": [
+            {
+                "id": offer.id,
+                "table": offer.table,
+                "owner": offer.owner,
+                "features": [feature.name for feature in offer.features],
+                "keys": [key.name for key in offer.keys],
+                "serves": serves(offer),
+            }
+            for offer in catalogue.offers
+        ],
+        "fitting": [
+            {"offer": offer, "key": theirs, "own": own, "contained": share} for offer, theirs, own, share in fitting
+        ],
+        "notes": catalogue.notes(),
+    }
+
+
+def show_catalogue(screen: Screen, catalogue: Catalogue, fitting: Sequence[tuple[str, str, str, float]]) -> None:
+    """The offers, and which keys of one's own table they share."""
+    screen.table(
+        [("offer", LEFT), ("table", LEFT), ("features", LEFT), ("keys", LEFT), ("for", LEFT)],
+        [
+            (
+                offer.id,
+                clean(offer.table),
+                clean(", ".join(feature.name for feature in offer.features)),
+                clean(", ".join(key.name for key in offer.keys)),
+                ", ".join(serves(offer)),
+            )
+            for offer in catalogue.offers
+        ],
+    )
+    if fitting:
+        screen.table(
+            [("own key", LEFT), ("offer", LEFT), ("its key", LEFT), ("has of its values", RIGHT)],
+            [(clean(own), offer, clean(theirs), f"about {share:.0%}") for offer, theirs, own, share in fitting],
+        )
+    for note in catalogue.notes():
+        screen.note(clean(note))
+
+
+def found_document(found: Found, plan: Path | None) -> dict[str, Any]:
+    """What was found as a document of kind ``siloquent/found/1``."""
+    model = found.model
+    return {
+        "schema": "siloquent/found/1",
+        "table": found.table,
+        "scoring": found.scoring,
+        "candidates": found.candidates,
+        "base_r2": found.base_r2,
+        "r2": found.r2,
+        "chosen": [_plain(one) for one in found.chosen],
+        "ranked": [_plain(one) for one in found.ranked],
+        "model": {
+            "target": model.target,
+            "kind": model.kind,
+            "intercept": model.intercept,
+            "r2": model.r2,
+            "coefficients": [
+                {"feature": one.feature, "value": one.value, "low": one.low, "high": one.high}
+                for one in model.coefficients
+            ],
+        },
+        "plan": str(plan or ""),
+        "guarantee": found.guarantee,
+        "notes": list(found.notes),
+    }
+
+
+def _plain(one: Augmentation) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in one.__dataclass_fields__}
+
+
+def show_found(screen: Screen, found: Found, plan: Path | None) -> None:
+    """The ranking with intervals, what was chosen and why, and the model."""
+    rows = found.ranked[:MOST_SHOWN]
+    screen.table(
+        [("offer", LEFT), ("adds", LEFT), ("R2 gained", RIGHT), ("surely between", RIGHT)],
+        [(one.offer, clean(_what(one)), f"{one.gain:.3f}", f"{one.low:.3f} and {one.high:.3f}") for one in rows],
+    )
+    chosen = [("chosen", clean(f"{number}. {_chosen(one)}")) for number, one in enumerate(found.chosen, start=1)]
+    screen.facts(
+        [
+            *(chosen or [("chosen", "nothing: no augmentation surely helps")]),
+            ("R2", f"{found.base_r2:.3f} alone, {found.r2:.3f} with the chosen; {found.candidates:,} candidates"),
+            *([("privacy", clean_lines(found.guarantee))] if found.guarantee else []),
+            *([("plan", str(plan))] if plan is not None else []),
+            *[("note", clean(note)) for note in found.notes],
+        ]
+    )
+    screen.table(
+        [("slope of", LEFT), (f"on {clean(found.model.target)}", RIGHT), ("between", RIGHT)],
+        [
+            (clean(one.feature), _three(one.value), f"{_three(one.low)} and {_three(one.high)}")
+            for one in found.model.coefficients
+        ],
+    )
+    if found.scoring == "local":
+        screen.note("Free: your own rows were read for your eyes; publishing any of it is a release of its own.")
+
+
+def _what(one: Augmentation) -> str:
+    return f"rows of {one.table}" if one.kind == "union" else f"{one.table}.{one.feature} by {one.key}"
+
+
+def _chosen(one: Augmentation) -> str:
+    aside = "" if one.realised is None else f"; {one.realised:.3f} on rows kept aside"
+    return f"{_what(one)}: +{one.gain:.3f}{aside}"
+
+
+def _three(value: float) -> str:
+    """Three digits, as plain decimal text."""
+    if value == 0 or not math.isfinite(value):
+        return str(value)
+    places = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{min(places, 12)}f}"
