@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from siloquent.cli.commands import Options, command
 from siloquent.cli.screen import LEFT, RIGHT
 from siloquent.documents.plain import clean
-from siloquent.documents.problems import problem_of
-from siloquent.errors import NotAllowed, RequestError, SiloquentError
-
-if TYPE_CHECKING:
-    from siloquent.door import Session
+from siloquent.documents.tables import check_report
+from siloquent.errors import NotAllowed, RequestError
 
 LEAK = (
     "A draft's bounds and values are read off the rows of this file and written down for everybody.\n"
@@ -91,7 +88,7 @@ def check(
     options.require_owner("A check")
     with options.session() as session:
         names = [table] if table else session.tables()
-        reports = [_report(session, name, alone=table is not None) for name in names]
+        reports = [check_report(session, name, alone=table is not None) for name in names]
     is_clean = all(report["clean"] for report in reports)
     if options.as_json:
         options.screen.document({"schema": "siloquent/check/1", "clean": is_clean, "tables": reports})
@@ -102,24 +99,6 @@ def check(
     if not reports:
         options.screen.note("No table is declared. Next: write schemas/NAME.toml, or siloquent draft FILE --public")
     return 0 if is_clean else 1
-
-
-def _report(session: Session, name: str, *, alone: bool) -> dict[str, Any]:
-    """One table's report; where all are checked, one that cannot be opened does not hide the others."""
-    try:
-        return session.check(name).document()
-    except SiloquentError as wrong:
-        if alone:
-            raise
-        finding = {
-            "kind": wrong.code,
-            "subject": "declaration",
-            "count": 1,
-            "sentence": wrong.detail,
-            "fix": problem_of(wrong).fix,
-            "problem": True,
-        }
-        return {"table": name, "rows": None, "counted": None, "clean": False, "findings": [finding]}
 
 
 def _show(options: Options, report: dict[str, Any]) -> None:

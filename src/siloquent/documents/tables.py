@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.documents.money import account_document, exact
 from siloquent.documents.plain import label
+from siloquent.documents.problems import problem_of
 from siloquent.errors import SiloquentError
 
 if TYPE_CHECKING:
@@ -92,3 +93,21 @@ def _constraint(constraint: Any) -> dict[str, Any]:
         there = f"{constraint.table}({', '.join(constraint.referenced)})"
         return {"kind": "foreign_key", "hard": hard, "text": f"{', '.join(constraint.columns)} is in {there}"}
     return {"kind": "key", "hard": hard, "text": f"{', '.join(constraint.columns)} is unique"}
+
+
+def check_report(session: Session, name: str, *, alone: bool) -> dict[str, Any]:
+    """The owner's check of one table, for a document of kind ``siloquent/check/1``; where all are checked, one that cannot be opened does not hide the others."""
+    try:
+        return session.check(name).document()
+    except SiloquentError as wrong:
+        if alone:
+            raise
+        finding = {
+            "kind": wrong.code,
+            "subject": "declaration",
+            "count": 1,
+            "sentence": wrong.detail,
+            "fix": problem_of(wrong).fix,
+            "problem": True,
+        }
+        return {"table": name, "rows": None, "counted": None, "clean": False, "findings": [finding]}

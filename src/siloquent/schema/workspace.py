@@ -25,13 +25,15 @@ _UNPRINTED = re.compile(r"[\x00-\x1f\x7f]")
 class Workspace:
     """A folder with ``siloquent.toml``, ``schemas/NAME.toml``, a ledger and ``releases/``.
 
-    ``ledger``: a file name inside the folder, or a PostgreSQL URL. ``postgres``: (name, where, value).
+    ``ledger``: a file name inside the folder, or a PostgreSQL URL. ``postgres``: (name, where, value). ``server``: what
+    ``[server]`` says, which the server reads and checks.
     """
 
     folder: Path
     ledger: str = "ledger.sqlite"
     postgres: tuple[tuple[str, str, str], ...] = ()
     spark_master: str = "local[*]"
+    server: tuple[tuple[str, object], ...] = ()
 
     @property
     def head(self) -> Path:
@@ -108,6 +110,7 @@ def read_workspace(folder: Path) -> Workspace:
         ledger=ledger,
         postgres=tuple(_database(name, raw["postgres"][name]) for name in sorted(_table(raw, "postgres", None))),
         spark_master=master,
+        server=tuple(sorted(_table(raw, "server", None).items())),
     )
 
 
