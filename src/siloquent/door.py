@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from siloquent.ledger import Stored
     from siloquent.releases import Manifest, ReleaseVerdict, Rendered
     from siloquent.search.verbs import SearchVerbs
+    from siloquent.share.verbs import ShareVerbs
     from siloquent.sketch.verbs import SketchVerbs
 
 
@@ -97,6 +98,13 @@ class Session(floor.Session):
 
         return SketchVerbs(self)
 
+    @property
+    def share(self) -> ShareVerbs:
+        """Learning with other silos: ``release``, ``advise``, ``learn``, ``synthesize``, ``save``, ``load``."""
+        from siloquent.share.verbs import ShareVerbs
+
+        return ShareVerbs(self)
+
     def save(self, answer: Answer) -> Path:
         """Write ``answer`` as a release folder in the workspace; the same answer is written once."""
         from siloquent.explore import release_of
@@ -165,6 +173,7 @@ def _renderings(session: Session, manifest: Manifest, schema: TableSchema | None
     """The release as its task writes it again; none where that needs a declaration that is not known any more."""
     from siloquent.explore import replay
     from siloquent.search import replay as offers
+    from siloquent.share import replay as shares
     from siloquent.sketch import replay as sketches
 
     if schema is None:
@@ -177,7 +186,11 @@ def _renderings(session: Session, manifest: Manifest, schema: TableSchema | None
             return []
     if manifest.receipt.get("parts", 1) != 1:  # of several releases, perhaps of several ledgers
         return []
-    return [*sketches.renderings(schema, stored), *offers.renderings(schema, stored)]
+    return [
+        *sketches.renderings(schema, stored),
+        *offers.renderings(schema, stored),
+        *shares.renderings(schema, stored),
+    ]
 
 
 def _was_declared_so(session: Session, manifest: Manifest, schema: TableSchema | None, stored: Stored | None) -> bool:

@@ -1,0 +1,162 @@
+"""From places of declared attributes to bins, one-hot codes and numbers: the same at every silo, from public facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import RequestError, UnknownName
+from siloquent.schema import Attribute
+from siloquent.share.spec.agreement import Agreement
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """How rows of places (rows, attributes) become codes; a row that is OUTSIDE anywhere has none.
+
+    A code is the number of a bin among all attributes' bins: ``starts`` says where each attribute's begin.
+    """
+
+    features: tuple[Attribute, ...]
+    label: Attribute
+
+    @cached_property
+    def cuts(self) -> tuple[Integers, ...]:
+        """Of each feature that is a number: the first place of every bin but the first; empty for others."""
+        return tuple(_cuts_of(attribute) for attribute in self.features)
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """How many bins each feature has."""
+        return tuple(_width_of(attribute) for attribute in self.features)
+
+    @cached_property
+    def starts(self) -> Integers:
+        """The first code of each feature, shape (features,)."""
+        return np.concatenate([[0], np.cumsum(self.widths)[:-1]]).astype(np.int64)
+
+    @property
+    def columns(self) -> int:
+        """How many codes there are."""
+        return sum(self.widths)
+
+    @cached_property
+    def blocks(self) -> Integers:
+        """Which feature each code belongs to, shape (columns,)."""
+        return np.repeat(np.arange(len(self.features)), self.widths)
+
+    @cached_property
+    def numeric(self) -> tuple[int, ...]:
+        """The positions of features that are numbers."""
+        return tuple(i for i, attribute in enumerate(self.features) if attribute.is_numeric)
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the label is a number."""
+        return self.label.is_numeric
+
+    @property
+    def classes(self) -> int:
+        """How many classes the label has, or buckets if it is a number."""
+        return len(self.label.edges) - 1 if self.is_regression else self.label.steps
+
+    def classes_of(self, label: Integers) -> Integers:
+        """The class (or bucket of a number) of each place of the label, shape (rows,)."""
+        return np.searchsorted(self.label_cuts, label, side="right") if self.is_regression else label
+
+    @cached_property
+    def label_cuts(self) -> Integers:
+        """Of a label that is a number: the first place of every bucket but the first."""
+        return _cuts_of(self.label)
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        """The label's values in order; buckets' names for a number."""
+        if self.is_regression:
+            return tuple(self.label.bin_labels()[: self.classes])
+        return tuple(self.label.label(place) for place in range(self.classes))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The features' names, then the label's."""
+        return (*(attribute.name for attribute in self.features), self.label.name)
+
+    def inside(self, places: Integers) -> NDArray[np.bool_]:
+        """Which rows of places (rows, features + 1), the label last, count: none OUTSIDE, a label that is a value."""
+        sizes = np.array([*(attribute.size for attribute in self.features), self.label.steps])
+        return np.asarray(((places >= 0) & (places < sizes)).all(axis=1))
+
+    def codes(self, places: Integers) -> Integers:
+        """The codes of rows of places (rows, features), all of them inside."""
+        return np.stack([self.bins_of(i, places[:, i]) + start for i, start in enumerate(self.starts)], axis=1)
+
+    def bins_of(self, feature: int, places: Integers) -> Integers:
+        """The bin of each place of one feature; NULL's cell is a bin of its own, the last."""
+        attribute = self.features[feature]
+        if not attribute.is_numeric:
+            return places
+        bins = np.searchsorted(self.cuts[feature], places, side="right")
+        return np.where(places >= attribute.steps, len(attribute.edges) - 1, bins)
+
+    def one_hot(self, codes: Integers) -> Floats:
+        """One column a code, shape (rows, columns)."""
+        made = np.zeros((len(codes), self.columns))
+        made[np.arange(len(codes))[:, None], codes] = 1.0
+        return made
+
+    def numbers(self, places: Integers) -> Floats:
+        """The numeric features over their declared ranges as -1..1, NULL as 0, shape (rows, numbers)."""
+        made = np.zeros((len(places), len(self.numeric)))
+        for column, i in enumerate(self.numeric):
+            steps = self.features[i].steps
+            known = places[:, i] < steps
+            made[known, column] = 2 * places[known, i] / max(steps - 1, 1) - 1
+        return made
+
+    def target(self, label_places: Integers) -> Floats:
+        """A number's label over its declared range as -1..1, shape (rows,)."""
+        return np.asarray(2 * label_places / max(self.label.steps - 1, 1) - 1)
+
+    def design(self, places: Integers) -> Floats:
+        """What models see of rows: one column a code, then one a number; shape (rows, columns + numbers)."""
+        return np.hstack([self.one_hot(self.codes(places)), self.numbers(places)])
+
+    def places(self, rows: Mapping[str, Sequence[Any]]) -> Integers:
+        """The places of values by attribute's name, shape (rows, features); OUTSIDE is -1.
+
+        Raises:
+            UnknownName: A feature has no column. RequestError: Columns of different lengths.
+        """
+        for name in self.names[:-1]:
+            if name not in rows:
+                raise UnknownName("column", name, rows, fix=f"a column named {name}")
+        columns = [[attribute.index(value) for value in rows[attribute.name]] for attribute in self.features]
+        if len({len(column) for column in columns}) > 1:
+            raise RequestError("The columns have different lengths.")
+        return np.array(columns, dtype=np.int64).T.reshape(-1, len(self.features))
+
+
+def encoding_of(agreement: Agreement) -> Encoding:
+    """The encoding that silos agreed on."""
+    return Encoding(agreement.features, agreement.label)
+
+
+def _cuts_of(attribute: Attribute) -> Integers:
+    """The places of a number's inner edges, which lie on its grid."""
+    lo, grid = Fraction(attribute.lo or 0), Fraction(attribute.grid or 1)  # type: ignore[arg-type]
+    return np.array([int((Fraction(edge) - lo) / grid) for edge in attribute.edges[1:-1]], dtype=np.int64)
+
+
+def _width_of(attribute: Attribute) -> int:
+    if attribute.is_numeric:
+        return len(attribute.edges) - 1 + (attribute.null == "cell")
+    return attribute.size

@@ -1,0 +1,153 @@
+"""Is it worth joining? Four models on one's own held-out rows: constant, alone, shared, stacked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.share.encoding import Encoding
+from siloquent.share.estimate.stack import Fit, constant_scores, fit_alone, fit_stacked, fold_of
+from siloquent.share.scores import Scores, decided
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+MODELS = ("constant", "alone", "shared", "stacked")
+WIDE = 1.96
+"""Half of a 95 % interval, in standard errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """How one model does on held-out rows.
+
+    For classes ``error`` is the share of wrong ones, ``balanced`` its mean over the classes (a constant has
+    1 - 1/classes), ``auc`` how often the likelier of two rows is ranked first, ``loss`` the log loss. For a number
+    ``error`` and ``loss`` are the mean squared difference over the declared range as -1..1, the others NaN.
+    """
+
+    error: float
+    balanced: float
+    auc: float
+    loss: float
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Stacked minus alone on the same rows: the mean and its 95 % interval; below 0 is better."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What cross-validation on own rows says; it is about those rows, so it stays with their owner.
+
+    ``recommended``: stacked is better than alone in loss beyond the interval, and not worse in error.
+    """
+
+    measures: dict[str, Measures]
+    error: Difference
+    loss: Difference
+    recommended: bool
+    rows: int
+
+    def sentence(self) -> str:
+        """The advice in words."""
+        if self.rows < 2:
+            return "There are no own rows to compare on: the shared model is all there is."
+        alone, stacked = self.measures["alone"].error, self.measures["stacked"].error
+        constant = self.measures["constant"].error
+        words = f"Alone {alone:.4g}, with the others' releases {stacked:.4g}, the constant {constant:.4g}."
+        if self.recommended:
+            return f"Yes: sharing helps here. {words}"
+        if self.loss.high < 0:
+            return f"No: the loss falls, but the error does not. {words}"
+        if self.loss.low > 0:
+            return f"No: sharing makes it worse here. {words}"
+        return f"No: sharing makes no difference that these rows can show. {words}"
+
+
+def advise(encoding: Encoding, places: Integers, shared: Scores, how: Fit) -> Advice:
+    """Cross-validate the four models on own rows of places (rows, features + 1)."""
+    rows, label = len(places), places[:, -1]
+    held = {name: np.zeros((rows, len(shared.constant))) for name in MODELS}
+    if rows < how.folds:
+        return Advice({}, Difference(0.0, 0.0, 0.0), Difference(0.0, 0.0, 0.0), False, 0)
+    y = encoding.target(label) if encoding.is_regression else label
+    folds = fold_of(y, how.folds, how.seed, regression=encoding.is_regression)
+    for fold in range(how.folds):
+        train, test = places[folds != fold], folds == fold
+        for name, scores in (
+            ("constant", constant_scores(encoding, train)),
+            ("alone", fit_alone(encoding, train, how)),
+            ("shared", shared),
+            ("stacked", fit_stacked(encoding, train, shared, how)),
+        ):
+            held[name][test] = _odds(scores, scores.of(encoding, places[test, :-1]))
+    errors = {name: _errors(encoding, held[name], y) for name in MODELS}
+    losses = {name: _losses(encoding, held[name], y) for name in MODELS}
+    error, loss = (_difference(found["stacked"] - found["alone"]) for found in (errors, losses))
+    return Advice(
+        measures={name: _measures(encoding, held[name], y, errors[name], losses[name]) for name in MODELS},
+        error=error,
+        loss=loss,
+        recommended=loss.high < 0 and error.mean <= 0,
+        rows=rows,
+    )
+
+
+def _odds(scores: Scores, found: Floats) -> Floats:
+    """Scores as log-odds; a least-squares score of -1..1 is read as 2 p - 1."""
+    if scores.link != "sign":
+        return found
+    p = np.clip((found + 1) / 2, 0.01, 0.99)
+    return np.asarray(np.log(p) - (np.log1p(-p) if found.shape[1] == 1 else 0.0))
+
+
+def _errors(encoding: Encoding, found: Floats, y: Floats | Integers) -> Floats:
+    if encoding.is_regression:
+        return np.asarray((found[:, 0] - y) ** 2)
+    return np.asarray(decided(found) != y, dtype=np.float64)
+
+
+def _losses(encoding: Encoding, found: Floats, y: Floats | Integers) -> Floats:
+    if encoding.is_regression:
+        return np.asarray((found[:, 0] - y) ** 2)
+    if found.shape[1] == 1:
+        return np.asarray(np.logaddexp(0, np.where(y == 1, -found[:, 0], found[:, 0])))
+    top = found.max(axis=1, keepdims=True)
+    totals = top[:, 0] + np.log(np.exp(found - top).sum(axis=1))
+    return np.asarray(totals - found[np.arange(len(y)), y.astype(np.int64)])
+
+
+def _difference(each: Floats) -> Difference:
+    mean, error = float(each.mean()), float(each.std(ddof=1)) / math.sqrt(len(each))
+    return Difference(mean, mean - WIDE * error, mean + WIDE * error)
+
+
+def _measures(encoding: Encoding, found: Floats, y: Floats | Integers, errors: Floats, losses: Floats) -> Measures:
+    if encoding.is_regression:
+        return Measures(float(errors.mean()), math.nan, math.nan, float(losses.mean()))
+    present = np.unique(y)
+    balanced = float(np.mean([errors[y == label].mean() for label in present]))
+    columns = [found[:, 0]] if found.shape[1] == 1 else list(found.T)
+    labels = [1] if found.shape[1] == 1 else range(found.shape[1])
+    areas = [area for c, one in zip(columns, labels, strict=True) if (area := auc(c, y == one)) is not None]
+    return Measures(float(errors.mean()), balanced, float(np.mean(areas)) if areas else math.nan, float(losses.mean()))
+
+
+def auc(scores: Floats, positive: NDArray[np.bool_]) -> float | None:
+    """The area under the ROC curve; None where all rows are alike."""
+    # scipy.stats takes .3 s to import: only advice pays for it.
+    from scipy.stats import rankdata
+
+    count = int(positive.sum())
+    if count in (0, len(positive)):
+        return None
+    ranks = float(rankdata(scores)[positive].sum())
+    return (ranks - count * (count + 1) / 2) / (count * (len(positive) - count))

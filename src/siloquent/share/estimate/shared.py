@@ -1,0 +1,153 @@
+"""The shared model: what the silos' sums say about the label, as weights over the encoding. Post-processing, free."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import RequestError
+from siloquent.maths.moments import Moments, linear_model
+from siloquent.share.encoding import Encoding
+from siloquent.share.estimate.pool import Pool, rows_within
+from siloquent.share.scores import Scores
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tables:
+    """Cleaned tables: ``cells`` (classes, columns), all above 0; ``classes`` (classes,) adds up to about ``rows``."""
+
+    cells: Floats
+    classes: Floats
+    rows: int
+
+
+def shared_scores(pooled: Pool) -> Scores:
+    """The model that pooled releases determine."""
+    if pooled.agreement.method == "marginals":
+        return _from_tables(pooled.encoding, tables_of(pooled))
+    if pooled.agreement.method == "gram":
+        return _from_pairs(pooled)
+    return _from_moments(pooled)
+
+
+def tables_of(pooled: Pool) -> Tables:
+    """Label x bin tables of pooled marginals, without the cells that noise alone may have made.
+
+    Raises:
+        RequestError: The releases are no marginals.
+    """
+    if pooled.agreement.method != "marginals":
+        raise RequestError("Rows come from marginals or trees.", fix='method = "marginals"')
+    encoding = pooled.encoding
+    cells = pooled.counts.reshape(encoding.classes, encoding.columns)
+    deviation = float(pooled.deviations[0])
+    # Each feature's table says how many rows each class has; their mean has the least noise.
+    classes = np.maximum(cells.sum(axis=1) / len(encoding.features), 1.0)
+    # One deviation of the noise is added to every cell, dealt out as the classes are: a bin of noise alone then speaks
+    # for no class. (Cutting such cells to one value for all classes would speak for the rarest.)
+    added = (deviation + 0.5) * classes / classes.sum()
+    cleaned = np.maximum(cells, 0.0) + added[:, None]
+    return Tables(cleaned, classes, rows_within(float(classes.sum()), pooled.most_rows))
+
+
+def _from_tables(encoding: Encoding, tables: Tables) -> Scores:
+    """What logistic regression on ever more rows with features independent given the label converges to."""
+    widths, blocks = np.array(encoding.widths), encoding.blocks
+    totals = np.zeros((encoding.classes, len(widths)))
+    np.add.at(totals.T, blocks, tables.cells.T)
+    logs = np.log(tables.cells / totals[:, blocks])
+    prior = np.log(tables.classes / tables.classes.sum())
+    numbers = np.zeros((len(encoding.numeric), encoding.classes))
+    if encoding.is_regression:
+        return _expected(encoding, np.exp(logs), prior)
+    weights, constant = np.vstack([logs.T, numbers]), prior
+    if encoding.classes == 2:
+        weights, constant = weights[:, 1:] - weights[:, :1], constant[1:] - constant[:1]
+    return Scores(weights, constant, "logit")
+
+
+def _expected(encoding: Encoding, shares: Floats, prior: Floats) -> Scores:
+    """A number from its buckets: the least squares plane of bucket middles, features independent given the bucket."""
+    middles, p = bucket_middles(encoding), np.exp(prior)
+    mean = p @ shares
+    cross = (p * middles) @ shares
+    second = shares.T @ (p[:, None] * shares)
+    same = encoding.blocks[:, None] == encoding.blocks[None, :]
+    second = np.where(same, np.diag(mean), second)
+    centre = float(p @ middles)
+    weights = _solved(second - np.outer(mean, mean), (cross - centre * mean)[:, None], ridge=1e-3)[:, 0]
+    whole = np.concatenate([weights, np.zeros(len(encoding.numeric))])[:, None]
+    return Scores(whole, np.array([centre - float(mean @ weights)]), "value")
+
+
+def bucket_middles(encoding: Encoding) -> Floats:
+    """The middle of each bucket of a number over its declared range as -1..1, shape (buckets,)."""
+    lo, hi = float(encoding.label.lo), float(encoding.label.hi)  # type: ignore[arg-type]
+    edges = np.array([float(edge) for edge in encoding.label.edges])
+    return np.asarray(((edges[:-1] + edges[1:]) / 2 - lo) / (hi - lo) * 2 - 1)
+
+
+def _solved(second: Floats, cross: Floats, *, ridge: float) -> Floats:
+    """S^-1 b for columns b, with the eigenvalues of S cut at 0 and ``ridge`` added."""
+    values, vectors = np.linalg.eigh((second + second.T) / 2)
+    return np.asarray(vectors @ ((vectors.T @ cross) / (np.maximum(values, 0.0) + ridge)[:, None]))
+
+
+def _from_pairs(pooled: Pool) -> Scores:
+    """Least squares on +-1 from pair counts; the ridge is as large as the noise's eigenvalues."""
+    encoding, layout = pooled.encoding, pooled.layout
+    columns, blocks = encoding.columns, encoding.blocks
+    pairs, deviations = pooled.part(0)
+    second = np.zeros((columns, columns))
+    second[layout.pairs] = pairs
+    second += second.T
+    ones, cross, total = _label_sums(pooled)
+    # Every record has one bin in each feature: each block of single counts estimates the number of records.
+    sums = np.bincount(blocks, weights=ones)
+    rows = max(float(sums.mean()), 1.0)
+    ones = ones + ((rows - sums) / np.array(encoding.widths))[blocks]
+    second[np.diag_indices(columns)] = ones
+    intercept = np.concatenate([ones, [rows]])
+    whole = np.vstack([np.hstack([second, ones[:, None]]), intercept[None, :]])
+    deviation = float(deviations[0]) if len(deviations) else float(pooled.deviations[0])
+    weights = _solved(whole, np.vstack([cross, total[None, :]]), ridge=max(math.sqrt(columns) * deviation, 1e-6 * rows))
+    made = np.vstack([weights[:-1], np.zeros((len(encoding.numeric), weights.shape[1]))])
+    return Scores(made, weights[-1], "value" if encoding.is_regression else "sign")
+
+
+def _label_sums(pooled: Pool) -> tuple[Floats, Floats, Floats]:
+    """Single counts (columns,), label-weighted ones (columns, outputs) and the label's sums (outputs,)."""
+    encoding = pooled.encoding
+    if pooled.layout.is_signed:
+        ones, cross, total = (pooled.part(number)[0] for number in (1, 2, 3))
+        return ones, cross[:, None], total
+    tables = pooled.part(1)[0].reshape(encoding.classes, encoding.columns)
+    ones, classes = tables.sum(axis=0), tables.sum(axis=1) / len(encoding.features)
+    if encoding.is_regression:
+        middles = bucket_middles(encoding)
+        return ones, (middles @ tables)[:, None], np.array([middles @ classes])
+    return ones, (2 * tables - ones).T, 2 * classes - classes.sum()
+
+
+def _from_moments(pooled: Pool) -> Scores:
+    """The linear model of noisy moments (AdaSSP's ridge, from the same matrix)."""
+    layout, encoding = pooled.layout, pooled.encoding
+    (count, _), (sums, _), (squares, noise), (products, _) = (pooled.part(number) for number in range(4))
+    d = layout.dimensions
+    second = np.zeros((d, d))
+    second[np.triu_indices(d, 1)] = products
+    second += second.T
+    second[np.diag_indices(d)] = squares
+    weights, constant = linear_model(Moments(float(count[0]), sums, second), deviation=float(noise[0]))
+    # Features and label were scaled alike, so that slopes need no change; the constant does.
+    unit = 127 / math.sqrt(layout.nonzero)
+    return Scores(
+        layout.to_design(weights)[:, None],
+        np.array([constant / unit]),
+        "value" if encoding.is_regression else "sign",
+    )

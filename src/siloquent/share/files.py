@@ -1,0 +1,155 @@
+"""A release for sharing as a folder: ``share.npz``, a table for people, a manifest; and back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from siloquent.errors import ReleaseError
+from siloquent.releases import Manifest, ReleaseFile, Rendered, read_manifest
+from siloquent.releases.writing import write_files
+from siloquent.share.encoding import encoding_of
+from siloquent.share.layout import Layout
+from siloquent.share.release import ShareRelease, release_from_bytes
+from siloquent.version import VERSION
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FILE, TABLE = "share.npz", "numbers.parquet"
+MOST_BYTES = 2**27
+COLUMNS = ("feature", "bin", "label", "count")
+
+
+def release_id(release: ShareRelease) -> str:
+    """The release's name: its place in the ledger."""
+    return f"r-{release.part.seq:06d}"
+
+
+def save_release(release: ShareRelease, folder: Path) -> Path:
+    """Write ``release`` as ``folder``, whole or not at all; an equal one that is there already stays.
+
+    Raises:
+        ReleaseError: Something else is there, or the disk refuses.
+    """
+    contents = {TABLE: numbers_table(release), FILE: release.to_bytes()}
+    return write_files(folder, _manifest(release), _entries(release), contents)
+
+
+def load_release(path: Path, *, agent: str = "") -> ShareRelease:
+    """The release in a folder, whose hash is checked, or in a file ``share.npz`` that another silo sent.
+
+    Args:
+        agent: What to call it in messages (default: the folder's or file's name).
+    Raises:
+        ReleaseError: It is no release for sharing, or was changed after its release.
+    """
+    name = agent or (path.name if path.is_dir() else path.stem)
+    if path.is_dir():
+        manifest = read_manifest(path)
+        entry = next((file for file in manifest.files if file.name == FILE), None)
+        if manifest.task != "share" or entry is None:
+            raise ReleaseError(f"{path} holds no release for sharing.", fix="siloquent release list")
+        data = _bytes_of(path / FILE)
+        if hashlib.sha256(data).hexdigest() != entry.sha256:
+            raise ReleaseError(f"The release of {name} was changed after its release.", fix=f"siloquent verify {path}")
+    else:
+        data = _bytes_of(path)
+    return release_from_bytes(data, agent=name)
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        if path.is_symlink() or path.stat().st_size > MOST_BYTES:
+            raise ReleaseError(f"{path} is a link, or too large for a release.")
+        return path.read_bytes()
+    except OSError as failed:
+        raise ReleaseError(f"{path} cannot be read: {failed.strerror}.", fix="name a release's folder") from None
+
+
+def rendered(release: ShareRelease) -> Rendered:
+    """What ``save_release`` would write of ``release``."""
+    contents = {TABLE: numbers_table(release), FILE: partial(_is_of, release)}
+    return Rendered(_manifest(release), _entries(release), contents)
+
+
+def _is_of(release: ShareRelease, data: bytes) -> bool:
+    """Whether ``data`` is ``release``'s file, however it was packed."""
+    try:
+        return release_from_bytes(data).to_bytes() == release.to_bytes()
+    except ReleaseError:
+        return False
+
+
+def numbers_table(release: ShareRelease) -> pa.Table:
+    """What people can read of a release: label x bin counts, bins' counts, moments' sums, or a tree's leaves."""
+    import pyarrow as pa
+
+    rows = list(_rows(release))
+    kinds = (pa.string(), pa.string(), pa.string(), pa.int64())
+    columns = zip(*rows, strict=True) if rows else ((),) * 4
+    return pa.table({name: pa.array(list(c), kind) for name, c, kind in zip(COLUMNS, columns, kinds, strict=True)})
+
+
+def _rows(release: ShareRelease) -> list[tuple[str, str, str, int]]:
+    encoding = encoding_of(release.agreement)
+    labels = [str(label) for label in encoding.labels]
+    if release.agreement.method == "tree":
+        leaves = release.values["leaves"].reshape(-1, encoding.classes)
+        kept = np.argsort(-leaves.sum(axis=1), kind="stable")[:100]
+        return [("leaf", str(leaf), labels[c], int(leaves[leaf, c])) for leaf in kept for c in range(encoding.classes)]
+    layout = Layout(release.agreement.method, encoding)
+    ends = np.cumsum((0, *layout.lengths()))
+    if layout.method == "moments":
+        return [("", f"number {i}", "", int(value)) for i, value in enumerate(release.counts[: ends[2]])]
+    names = [(attribute.name, text) for attribute in encoding.features for text in _bin_names(attribute)]
+    if layout.method == "gram" and layout.is_signed:
+        ones = release.counts[ends[1] : ends[2]]
+        return [(*name, "", int(count)) for name, count in zip(names, ones, strict=True)]
+    tables = release.counts[ends[-2] :].reshape(encoding.classes, encoding.columns)
+    return [(*name, labels[c], int(tables[c, i])) for i, name in enumerate(names) for c in range(encoding.classes)]
+
+
+def _bin_names(attribute: object) -> list[str]:
+    from siloquent.schema import Attribute
+
+    assert isinstance(attribute, Attribute)
+    if attribute.is_numeric:
+        return ["NULL" if name is None else name for name in attribute.bin_labels()]
+    labels = [attribute.label(place) for place in range(attribute.size)]
+    return ["NULL" if label is None else str(label) for label in labels]
+
+
+def _entries(release: ShareRelease) -> tuple[ReleaseFile, ...]:
+    rows = len(_rows(release))
+    numbers = sum(values.size for values in release.values.values())
+    return (
+        ReleaseFile(TABLE, "", rows, COLUMNS, {"count": "1"}),
+        ReleaseFile(FILE, "", numbers, tuple(sorted(release.values)), dict.fromkeys(sorted(release.values), "1")),
+    )
+
+
+def _manifest(release: ShareRelease) -> Manifest:
+    agreement, part = release.agreement, release.part
+    return Manifest(
+        id=release_id(release),
+        task="share",
+        package=f"siloquent {VERSION}",
+        table=release.table,
+        schema=f"sha256:{release.schema_digest}",
+        request={
+            "query": f"share {release.table}: {agreement.method} of {agreement.label.name}",
+            "share": json.loads(agreement.to_json()),
+            "agreement": agreement.digest,
+        },
+        guarantee={"sentence": release.sentence(), "account": part.account, "unit": part.unit},
+        accuracy={"promise": "the noise's variance is in the file; models carry no interval", "label": "typical"},
+        receipt={"ledger": part.ledger, "seq": part.seq, "hash": part.hash, "silos": release.silos},
+        files=(),
+        known=("counts are neither rounded nor clamped at zero", *release.notes),
+    )

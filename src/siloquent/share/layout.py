@@ -1,0 +1,165 @@
+"""What each method counts: one vector of whole numbers a silo, its parts, and how far one record moves them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.maths.moments import QUANTA, in_ball, moment_sensitivity, moments_of
+from siloquent.share.encoding import Encoding, Integers
+
+SHARES = (2, 18, 80)
+"""Percent of the price for count, sums and second moments of "moments": the last ones have most of the noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A run of the vector with one price: ``length`` numbers, of which one unit moves L1 and squared L2 at most so far.
+
+    ``percent`` of the price buys it. ``halved``: how many numbers at its end need half the variance only, since
+    ``l2_squared`` counts each of them twice.
+    """
+
+    name: str
+    length: int
+    l1: int
+    l2_squared: int
+    percent: int = 100
+    halved: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The vector of one method over one encoding.
+
+    marginals: label x bin for each feature. gram: pairs of bins of different features, then for two classes bins, bins
+    weighted with the label as +-1, and the label's sum; otherwise label x bin. moments: count, sums, squares, products.
+    """
+
+    method: str
+    encoding: Encoding
+
+    @cached_property
+    def pairs(self) -> NDArray[np.bool_]:
+        """Which products of two codes (columns, columns) are counted: each pair of different features once."""
+        blocks = self.encoding.blocks
+        return np.asarray(blocks[:, None] < blocks[None, :])
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether gram counts the label as +-1: two classes."""
+        return self.encoding.classes == 2 and not self.encoding.is_regression
+
+    @property
+    def dimensions(self) -> int:
+        """Of "moments": numbers, cells of categories, and the label."""
+        return len(self.encoding.numeric) + len(self._cells) + 1
+
+    @property
+    def nonzero(self) -> int:
+        """How many of the dimensions a record can fill: one a feature, and the label."""
+        return len(self.encoding.features) + 1
+
+    @cached_property
+    def _cells(self) -> Integers:
+        """The codes of features that are not numbers."""
+        categories = np.setdiff1d(np.arange(len(self.encoding.features)), self.encoding.numeric)
+        return np.flatnonzero(np.isin(self.encoding.blocks, categories))
+
+    def lengths(self) -> tuple[int, ...]:
+        """The lengths of the vector's parts, in order."""
+        columns, classes = self.encoding.columns, self.encoding.classes
+        if self.method == "marginals":
+            return (classes * columns,)
+        if self.method == "gram":
+            rest = (columns, columns, 1) if self.is_signed else (classes * columns,)
+            return (int(self.pairs.sum()), *rest)
+        d = self.dimensions
+        return (1, d, d, d * (d - 1) // 2)
+
+    @property
+    def length(self) -> int:
+        """Of the whole vector."""
+        return sum(self.lengths())
+
+    def groups(self, *, records: int, replaced: bool) -> tuple[Group, ...]:
+        """The vector's runs with their sensitivity, for units of ``records`` records, added or removed, or replaced.
+
+        A record adds 1 to one cell of each counted table and, where signed, +-1 to one cell a feature and to the sum.
+        Replaced, signed cells may turn round: two records without a bin in common differ by 2 in the sum alone.
+        """
+        if self.method == "moments":
+            return self._moment_groups(records, replaced)
+        touched = self._touched()
+        signed = self.method == "gram" and self.is_signed
+        squared = touched if not replaced else 2 * touched + (2 if signed else 0)
+        return (Group(self.method, self.length, (1 + replaced) * records * touched, records**2 * squared),)
+
+    def _touched(self) -> int:
+        """How many cells one record changes by 1."""
+        features = len(self.encoding.features)
+        if self.method == "marginals":
+            return features
+        pairs = features * (features - 1) // 2
+        return pairs + (2 * features + 1 if self.is_signed else features)
+
+    def _moment_groups(self, records: int, replaced: bool) -> tuple[Group, ...]:
+        moved = moment_sensitivity(self.nonzero, records=records, replaced=replaced)
+        _, _, squares, products = self.lengths()
+        lengths, halved = (1, self.dimensions, squares + products), (0, 0, products)
+        names = ("count", "sums", "second moments")
+        return tuple(
+            Group(*fields) for fields in zip(names, lengths, moved.l1, moved.l2_squared, SHARES, halved, strict=True)
+        )
+
+    def count(self, places: Integers) -> Integers:
+        """The exact vector of rows of places (rows, features + 1), the label last; rows outside count nowhere."""
+        places = places[self.encoding.inside(places)]
+        features, label = places[:, :-1], places[:, -1]
+        if self.method == "moments":
+            return self._moments(features, label)
+        codes, classes = self.encoding.codes(features), self.encoding.classes_of(label)
+        if self.method == "marginals":
+            return self._tables(codes, classes)
+        hot = self.encoding.one_hot(codes)
+        pairs = (hot.T @ hot)[self.pairs].astype(np.int64)  # doubles hold whole numbers up to 2^53 exactly
+        if not self.is_signed:
+            return np.concatenate([pairs, self._tables(codes, classes)])
+        sign = 2 * classes - 1
+        ones, weighted = (self._bincount(codes, weight) for weight in (np.ones_like(sign), sign))
+        return np.concatenate([pairs, ones, weighted, [sign.sum()]]).astype(np.int64)
+
+    def _tables(self, codes: Integers, classes: Integers) -> Integers:
+        cells = classes[:, None] * self.encoding.columns + codes
+        return np.bincount(cells.ravel(), minlength=self.encoding.classes * self.encoding.columns).astype(np.int64)
+
+    def _bincount(self, codes: Integers, weight: Integers) -> Integers:
+        weights = np.repeat(weight, codes.shape[1])
+        return np.bincount(codes.ravel(), weights=weights, minlength=self.encoding.columns).astype(np.int64)
+
+    def _moments(self, features: Integers, label: Integers) -> Integers:
+        whole = in_ball(self.numbers(features, label), math.sqrt(self.nonzero), QUANTA)
+        count, sums, second = moments_of(whole)
+        upper = second[np.triu_indices(self.dimensions, 1)]
+        return np.concatenate([[count], sums, np.diag(second), upper]).astype(np.int64)
+
+    def numbers(self, features: Integers, label: Integers | None = None) -> NDArray[np.float64]:
+        """Rows as "moments" sees them: numbers in -1..1, cells as 0 and 1, then the label in -1..1 if it is given."""
+        encoding = self.encoding
+        hot = encoding.one_hot(encoding.codes(features))[:, self._cells]
+        if label is None:
+            return np.hstack([encoding.numbers(features), hot])
+        value = encoding.target(label) if encoding.is_regression else 2.0 * label - 1
+        return np.hstack([encoding.numbers(features), hot, np.asarray(value, dtype=np.float64)[:, None]])
+
+    def to_design(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Weights over ``numbers`` (dimensions - 1,) as weights over the encoding's design (columns + numbers,)."""
+        count, columns = len(self.encoding.numeric), self.encoding.columns
+        made = np.zeros(columns + count)
+        made[columns:] = weights[:count]
+        made[self._cells] = weights[count:]
+        return made

@@ -1,0 +1,113 @@
+"""The vectors that add up over silos: marginals, pairs of bins, moments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.share.layout import Layout
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from siloquent.data import PrivateTable
+    from siloquent.ledger import Permit
+    from siloquent.share.plan import SharePlan
+
+Integers = NDArray[np.int64]
+CHUNK = 2**15
+"""Rows that are made one-hot at once."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountRows:
+    """The kernel of a fold: the exact vector of a batch of places. It can travel between processes."""
+
+    layout: Layout
+
+    def __call__(self, batch: pa.RecordBatch) -> Integers:
+        names = self.layout.encoding.names
+        columns = [np.asarray(batch.column(name).to_numpy(zero_copy_only=False), dtype=np.int64) for name in names]
+        return exact_counts(self.layout, np.stack(columns, axis=1))
+
+
+def exact_counts(layout: Layout, places: Integers) -> Integers:
+    """The exact vector of rows of places (rows, features + 1), the label last.
+
+    Privacy:
+        None: exact. One record moves it by at most what ``layout.groups`` says.
+    """
+    total = np.zeros(layout.length, dtype=np.int64)
+    for start in range(0, len(places), CHUNK):
+        total += layout.count(places[start : start + CHUNK])
+    return total
+
+
+def measure_counts(plan: SharePlan, table: PrivateTable, permit: Permit) -> Integers:
+    """The vector of the whole table with full noise.
+
+    Raises:
+        NotAllowed: the permit is not an open one of this table.
+        DataError: the source failed; the charge stands.
+    Privacy:
+        ``plan.event`` in the account's unit and adjacency. Proof: docs/explanation/share.md.
+    """
+    return noisy_counts(plan, _counted(plan, table, permit))
+
+
+def shared_counts(plan: SharePlan, table: PrivateTable, permit: Permit) -> Integers:
+    """The vector with this silo's share of the noise, for a secure sum alone.
+
+    Privacy:
+        NONE by itself: a share holds less noise than the event says. Only the sum over at least ``honest`` silos keeps
+        ``plan.event``; the vector must leave this silo split or encrypted, never as it is.
+    """
+    return with_shares(plan, _counted(plan, table, permit))
+
+
+def _counted(plan: SharePlan, table: PrivateTable, permit: Permit) -> Integers:
+    assert plan.layout is not None
+    return table.fold(CountRows(plan.layout), np.add, list(plan.encoding.names), permit, encoded=True)
+
+
+def noisy_counts(plan: SharePlan, exact: Integers) -> Integers:
+    """An exact vector with the plan's noise.
+
+    Privacy:
+        ``plan.event``, for the unit that ``plan`` was made for.
+    """
+    from siloquent.privacy.noise import add_gaussian, add_laplace
+
+    made, start = np.empty_like(exact), 0
+    for run in plan.runs:
+        part = np.ascontiguousarray(exact[start : start + run.length])
+        gaussian = plan.noise == "gaussian"
+        noisy = add_gaussian(part, variance=run.parameter) if gaussian else add_laplace(part, scale=run.parameter)
+        made[start : start + run.length] = noisy
+        start += run.length
+    return made
+
+
+def with_shares(plan: SharePlan, exact: Integers) -> Integers:
+    """An exact vector with one silo's share of the plan's noise.
+
+    Privacy:
+        NONE by itself; see ``shared_counts``.
+    """
+    from siloquent.privacy.noise.shares import add_gaussian_share, add_laplace_share
+
+    honest = plan.spec.honest
+    assert honest is not None
+    made, start = np.empty_like(exact), 0
+    for run in plan.runs:
+        part = np.ascontiguousarray(exact[start : start + run.length])
+        if plan.noise == "gaussian":
+            noisy = add_gaussian_share(part, variance=run.parameter, honest=honest)
+        else:
+            noisy = add_laplace_share(part, scale=run.parameter, honest=honest)
+        made[start : start + run.length] = noisy
+        start += run.length
+    return made

@@ -1,0 +1,129 @@
+"""A model that was learnt: one linear score over declared bins and numbers, whatever it was learnt from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import NotAllowed, ReleaseError, RequestError
+from siloquent.releases.arrays import pack, unpack
+from siloquent.share.encoding import Encoding, Integers, encoding_of
+from siloquent.share.scores import Scores, decided, label_values
+from siloquent.share.spec import Agreement, agreement_from_json
+
+FORMAT = 1
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """A linear model; ``kind`` is logistic, svm or linear, ``silos`` how many other silos' rows are in it.
+
+    ``holds_own_rows``: it was fitted on its owner's exact rows, so it is no release and must not leave the owner.
+    """
+
+    agreement: Agreement
+    scores: Scores
+    kind: str
+    silos: int
+    holds_own_rows: bool
+    notes: tuple[str, ...] = ()
+
+    @property
+    def encoding(self) -> Encoding:
+        """How rows are read."""
+        return encoding_of(self.agreement)
+
+    def predict(self, rows: Mapping[str, Sequence[Any]]) -> list[Any]:
+        """The label of each row, given as columns by attribute's name; a value OUTSIDE is read as its bin's neighbour.
+
+        Raises:
+            UnknownName: A feature has no column. RequestError: A row has a value that no place is declared for.
+        """
+        encoding = self.encoding
+        places = encoding.places(rows)
+        bad = np.flatnonzero((places < 0).any(axis=1))
+        if bad.size:
+            name = encoding.names[int(np.argmax(places[bad[0]] < 0))]
+            raise RequestError(
+                f"Row {bad[0] + 1} has no declared value of {name!r}.", fix="leave it out, or declare outside = 'clamp'"
+            )
+        return self.predict_places(places)
+
+    def predict_places(self, places: Integers) -> list[Any]:
+        """The label of each row of places (rows, features), all of them inside."""
+        encoding = self.encoding
+        found = self.scores.of(encoding, places)
+        if encoding.is_regression:
+            return list(label_values(encoding, found[:, 0]).tolist())
+        labels = encoding.labels
+        return [labels[i] for i in decided(found)]
+
+    def save(self, path: Path) -> None:
+        """Write the model as ``.npz``; ``load_model`` reads it.
+
+        Raises:
+            ReleaseError: The file is there already, or the disk refuses.
+        """
+        words = {
+            "format": FORMAT,
+            "agreement": self.agreement.to_json(),
+            "link": self.scores.link,
+            "kind": self.kind,
+            "silos": self.silos,
+            "holds_own_rows": self.holds_own_rows,
+            "notes": list(self.notes),
+        }
+        arrays = {"weights": self.scores.weights.ravel(), "constant": self.scores.constant}
+        try:
+            with path.open("xb") as file:
+                file.write(pack(arrays, words))
+        except OSError as failed:
+            raise ReleaseError(f"{path} cannot be written: {failed.strerror}.", fix="name another file") from None
+
+    def publishable(self) -> Model:
+        """The model, if it may be given away.
+
+        Raises:
+            NotAllowed: It holds its owner's exact rows.
+        """
+        if self.holds_own_rows:
+            raise NotAllowed(
+                "This model was fitted on your own exact rows: whoever gets it learns about them.",
+                fix="learn with use_own=False, which uses releases alone",
+            )
+        return self
+
+
+def load_model(path: Path) -> Model:
+    """The model in a file; nothing in it is run.
+
+    Raises:
+        ReleaseError: It is none, or was cut or changed.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as failed:
+        raise ReleaseError(
+            f"{path} cannot be read: {failed.strerror}.", fix="siloquent share learn .. -o FILE"
+        ) from None
+    arrays, words = unpack(data)
+    try:
+        if words["format"] != FORMAT:
+            raise ReleaseError("The model has a later format.", fix="pip install --upgrade siloquent")
+        agreement, constant = agreement_from_json(words["agreement"]), arrays["constant"]
+        encoding = encoding_of(agreement)
+        weights = arrays["weights"].reshape(encoding.columns + len(encoding.numeric), len(constant))
+        if words["link"] not in ("logit", "sign", "value") or not np.isfinite(weights).all():
+            raise ReleaseError("The model's numbers are none.")
+        scores = Scores(weights, constant, words["link"])
+        return Model(
+            agreement, scores, words["kind"], words["silos"], bool(words["holds_own_rows"]), tuple(words["notes"])
+        )
+    except (KeyError, ValueError, TypeError):
+        raise ReleaseError(f"{path} is no model, or it was cut or changed.") from None

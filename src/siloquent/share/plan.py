@@ -1,0 +1,188 @@
+"""From spec and declaration to what is counted, its noise, its event and price. No row is read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from siloquent.errors import RequestError
+from siloquent.privacy import (
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    SummedGaussian,
+    accountant,
+    digits,
+)
+from siloquent.privacy.prices import drawable
+from siloquent.schema import TableSchema
+from siloquent.share.encoding import Encoding, encoding_of
+from siloquent.share.layout import Group, Layout
+from siloquent.share.spec import Agreement, ShareSpec, agreement_of
+from siloquent.share.trees import TreePlan, plan_tree
+
+NoiseKind = Literal["laplace", "gaussian"]
+MOST_PARAMETER = 2**49
+LEAST_SHARE = 9
+"""The least variance of one silo's Gaussian share: below it the sum is too far from a discrete Gaussian."""
+MOST_NUMBERS = 2**22
+_WORTH = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Noise on a run of the vector: a Laplace scale or Gaussian variance, of the whole sum if it is summed."""
+
+    length: int
+    parameter: Fraction
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharePlan:
+    """A release that is ready to be measured: everything but the rows.
+
+    ``runs``: the noise of the vector of ``layout``; ``tree``: instead, how a tree grows.
+    """
+
+    spec: ShareSpec
+    schema: TableSchema
+    agreement: Agreement
+    encoding: Encoding
+    layout: Layout | None
+    noise: NoiseKind
+    runs: tuple[Run, ...]
+    tree: TreePlan | None
+    event: Event
+    notes: tuple[str, ...] = ()
+
+    @property
+    def price(self) -> Fraction:
+        """What is charged, in the account's epsilon or rho: whole units of the ledger, rounded up."""
+        book = accountant(self.schema.budget.accountant)
+        return Fraction(book.cost(self.event).amount, book.scale)
+
+    @property
+    def numbers(self) -> int:
+        """How many noisy numbers are released; of a tree, the most there can be."""
+        return self.layout.length if self.layout else self.tree.most_numbers if self.tree else 0
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise on one number (the largest of them), in rows."""
+        if self.tree is not None:
+            return math.sqrt(2) * float(self.tree.deepest_scale)
+        return max(math.sqrt(variance_of(self.noise, run.parameter)) for run in self.runs)
+
+    def relative_noise(self) -> float | None:
+        """Noise over what an average cell holds, all silos together; None without a size hint.
+
+        The smaller, the better a model can become: below .1 it is near what pooled rows give, above 1 it says little.
+        """
+        if self.schema.size_hint is None or self.layout is None:
+            return None
+        silos = self.spec.agents or 1
+        noises = 1 if self.spec.trust == "sum" else silos
+        width = self.encoding.columns / len(self.encoding.features)
+        other = width if self.layout.method != "marginals" else self.encoding.classes
+        cell = self.schema.size_hint * silos / (width * other)
+        if self.layout.method == "moments":
+            cell = float(self.schema.size_hint * silos * 127**2) / self.layout.dimensions
+        return math.sqrt(noises) * self.deviation / cell
+
+
+def variance_of(noise: NoiseKind, parameter: Fraction) -> Fraction:
+    """The variance of discrete Laplace noise of that scale, or about that of discrete Gaussian noise."""
+    if noise == "gaussian":
+        return parameter
+    less = -math.expm1(-1 / float(parameter))
+    return Fraction(2 * (1 - less) / less**2)
+
+
+def plan(spec: ShareSpec, schema: TableSchema, *, seed: int | None = None) -> SharePlan:
+    """The plan of ``spec``, from public facts alone.
+
+    Args:
+        seed: Of a tree's skeleton; None: the spec's own.
+    Raises:
+        SchemaError: A feature or label has no finite domain, or the method does not fit it.
+        RequestError: The budget does not fit the account, or is too small for noise that can be drawn.
+    """
+    agreement = agreement_of(spec, schema)
+    encoding = encoding_of(agreement)
+    budget = schema.budget
+    amount = spec.budget.in_account(budget.accountant, delta=budget.delta - budget.delta_events)
+    if spec.method == "tree":
+        tree = plan_tree(spec, schema, encoding, amount, spec.public_seed if seed is None else seed)
+        return SharePlan(spec, schema, agreement, encoding, None, "laplace", (), tree, tree.event)
+    layout = Layout(spec.method, encoding)
+    _check(spec, layout)
+    noise: NoiseKind = "laplace" if budget.accountant == "pure" else "gaussian"
+    groups = layout.groups(records=schema.unit.max_rows, replaced=schema.replace_one)
+    parts = [_event(spec, noise, group, amount * Fraction(group.percent, 100)) for group in groups]
+    runs = [run for group, part in zip(groups, parts, strict=True) for run in _runs(noise, group, _parameter(part))]
+    if max(run.parameter for run in runs) > MOST_PARAMETER:
+        raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.01" or more')
+    event = parts[0] if len(parts) == 1 else Composed(tuple(parts))
+    made = SharePlan(spec, schema, agreement, encoding, layout, noise, tuple(runs), None, event)
+    return _with_notes(made)
+
+
+def _check(spec: ShareSpec, layout: Layout) -> None:
+    encoding = layout.encoding
+    if spec.method == "moments" and encoding.classes > 2 and not encoding.is_regression:
+        raise RequestError("Moments take a number or two classes as their label.", fix='method = "gram"')
+    if layout.length > MOST_NUMBERS:
+        raise RequestError(
+            f"This releases {layout.length:,} numbers; the most is {MOST_NUMBERS:,}.",
+            fix='fewer features, wider bins, or method = "marginals"',
+        )
+
+
+def _event(
+    spec: ShareSpec, noise: NoiseKind, group: Group, amount: Fraction
+) -> DiscreteLaplace | DiscreteGaussian | SummedGaussian:
+    """The event that buys one group; its noise parameter is rounded up to what can be drawn."""
+    if noise == "laplace":
+        return DiscreteLaplace(drawable(group.l1 / amount), group.l1)
+    variance = group.l2_squared / (2 * amount)
+    if spec.trust == "local":
+        return DiscreteGaussian(drawable(variance), group.l2_squared)
+    assert spec.honest is not None
+    # Halves must be whole, too. The sum of shares costs a little more than its variance says, far below 1e-9 of it.
+    share = Fraction(2 * math.ceil(variance * (1 + Fraction(1, 10**12)) / (2 * spec.honest)))
+    if share < 2 * LEAST_SHARE:
+        raise RequestError(
+            f"A share of the noise would have variance {digits(share)}; below {2 * LEAST_SHARE} the sum is too far "
+            "from Gaussian noise.",
+            fix="a smaller budget, or fewer honest silos",
+        )
+    return SummedGaussian(share, spec.honest, group.l2_squared, group.length)
+
+
+def _parameter(part: DiscreteLaplace | DiscreteGaussian | SummedGaussian) -> Fraction:
+    if isinstance(part, DiscreteLaplace):
+        return part.scale
+    return part.variance if isinstance(part, DiscreteGaussian) else part.share * part.honest
+
+
+def _runs(noise: NoiseKind, group: Group, parameter: Fraction) -> list[Run]:
+    """The noise of a group: numbers that its squared L2 counts twice need half the variance."""
+    if noise == "laplace" or not group.halved:
+        return [Run(group.length, parameter)]
+    return [Run(group.length - group.halved, parameter), Run(group.halved, parameter / 2)]
+
+
+def _with_notes(made: SharePlan) -> SharePlan:
+    from dataclasses import replace
+
+    relative = made.relative_noise()
+    if relative is None or relative < _WORTH:
+        return made
+    note = (
+        f"noise is {digits(Fraction(relative), 2)} times what an average cell holds: the shared model will say little; "
+        "more silos, fewer features, wider bins or a larger budget would help"
+    )
+    return replace(made, notes=(note,))

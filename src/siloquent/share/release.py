@@ -1,0 +1,172 @@
+"""What one silo, or a secure sum of several, released; its safe file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import ReleaseError
+from siloquent.privacy import Event, event_from_json, event_to_json
+from siloquent.releases.arrays import pack, unpack
+from siloquent.share.encoding import encoding_of
+from siloquent.share.layout import Layout
+from siloquent.share.spec.agreement import Agreement, agreement_from_json
+
+FORMAT = 1
+MOST_NUMBERS = 2**23
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Noise on a run of ``length`` numbers; ``variance``: of all of it, over all silos of a secure sum."""
+
+    length: int
+    variance: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Where a release stands in which ledger, and what was promised."""
+
+    account: str = ""
+    ledger: str = ""
+    seq: int = 0
+    hash: str = ""
+    guarantee: str = ""
+    unit: str = ""
+    adjacency: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShareRelease:
+    """Noisy whole numbers and all that is needed to learn from them; a value that exists fits its agreement.
+
+    ``values``: by name: "counts", the vector of ``Layout``; or a tree's "attributes", "splits", "leaves", "levels".
+    ``noise``: of runs of "counts"; of a tree, on leaves' sizes by the number of splits above them, then on levels.
+    ``agent``: a name for messages, given by whoever holds the release. ``members``: the silos of a secure sum.
+    ``rows``: the table's rough public size, 0 if none was declared.
+    """
+
+    agreement: Agreement
+    values: dict[str, Integers]
+    noise: tuple[Noise, ...]
+    event: Event
+    table: str
+    rows: int = 0
+    members: tuple[str, ...] = ()
+    schema_digest: str = ""
+    notes: tuple[str, ...] = ()
+    part: Part = Part()
+    agent: str = ""
+
+    def __post_init__(self) -> None:
+        for name, values in self.values.items():
+            if values.dtype != np.int64 or values.ndim != 1 or values.size > MOST_NUMBERS:
+                raise ReleaseError(f"The release's {name} are not whole numbers in a row.")
+        if self.agreement.method == "tree":
+            if set(self.values) != {"splits", "leaves", "levels", "seed"}:
+                raise ReleaseError("The release is no tree: it lacks splits, leaves or levels.")
+            return
+        counts = self.values.get("counts")
+        length = Layout(self.agreement.method, encoding_of(self.agreement)).length
+        if counts is None or counts.shape != (length,) or sum(noise.length for noise in self.noise) != length:
+            raise ReleaseError(f"The release does not hold the {length:,} numbers that its agreement asks for.")
+
+    @property
+    def name(self) -> str:
+        """What messages call it: the agent's name, else the beginning of its ledger's."""
+        return self.agent or f"ledger {self.part.ledger[:12]}"
+
+    @property
+    def counts(self) -> Integers:
+        """The vector of ``Layout``."""
+        return self.values["counts"]
+
+    @property
+    def silos(self) -> int:
+        """How many silos' rows are in it."""
+        return max(len(self.members), 1)
+
+    def sentence(self) -> str:
+        """The guarantee in words, with what follows from silos that share people or noise."""
+        words = [self.part.guarantee]
+        if self.agreement.trust == "sum":
+            words.append(
+                f"This holds as long as {self.agreement.honest} of the {self.agreement.agents} silos follow the "
+                "protocol and keep their noise to themselves."
+            )
+        if self.agreement.overlap > 1:
+            words.append(
+                f"A person may have rows at {self.agreement.overlap} silos: what they are promised is this price "
+                f"{self.agreement.overlap} times."
+            )
+        else:
+            words.append("A person with rows at k silos pays k times.")
+        return " ".join(words)
+
+    def to_bytes(self) -> bytes:
+        """The file ``share.npz``: whole numbers and words, no objects; equal releases give equal bytes.
+
+        The agent's name is no part of it.
+        """
+        words = {
+            "format": FORMAT,
+            "agreement": self.agreement.to_json(),
+            "noise": [[noise.length, str(noise.variance)] for noise in self.noise],
+            "event": event_to_json(self.event),
+            "table": self.table,
+            "rows": self.rows,
+            "members": list(self.members),
+            "schema_digest": self.schema_digest,
+            "notes": list(self.notes),
+            "part": {name: getattr(self.part, name) for name in Part.__dataclass_fields__},
+        }
+        return pack(self.values, words)
+
+
+def release_from_bytes(data: bytes, *, agent: str = "") -> ShareRelease:
+    """The release that ``to_bytes`` wrote.
+
+    Raises:
+        ReleaseError: It is none, was cut or edited, or holds what no release holds; ``agent`` is named.
+    """
+    try:
+        values, words = unpack(data, most=MOST_NUMBERS)
+        return _from_words(values, words, agent)
+    except ReleaseError as wrong:
+        wrong.detail = f"The release of {agent}: {wrong.detail}" if agent else wrong.detail
+        raise
+
+
+def _from_words(values: dict[str, Any], words: dict[str, Any], agent: str) -> ShareRelease:
+    try:
+        if words["format"] != FORMAT:
+            raise ReleaseError("The release has a later format.", fix="pip install --upgrade siloquent")
+        made = ShareRelease(
+            agreement=agreement_from_json(words["agreement"]),
+            values=values,
+            noise=tuple(Noise(int(length), Fraction(variance)) for length, variance in words["noise"]),
+            event=event_from_json(words["event"]),
+            table=str(words["table"]),
+            rows=int(words["rows"]),
+            members=tuple(str(name) for name in words["members"]),
+            schema_digest=str(words["schema_digest"]),
+            notes=tuple(str(note) for note in words["notes"]),
+            part=Part(**words["part"]),
+            agent=agent,
+        )
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        raise ReleaseError("The release's words cannot be read.", fix="siloquent verify RELEASE") from None
+    if any(noise.variance < 0 for noise in made.noise):
+        raise ReleaseError("The release names noise that there is not.")
+    return made
+
+
+def named(release: ShareRelease, agent: str) -> ShareRelease:
+    """The release under another name."""
+    return replace(release, agent=agent)

@@ -1,0 +1,251 @@
+"""The walk through the rooms: plan, reserve, measure, settle. Learning and advice leave no release."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from siloquent.charging import Charge, guarantee_of, request_digest, require_planned
+from siloquent.errors import NotAllowed, RequestError
+from siloquent.ledger import Permit, Stored
+from siloquent.share import estimate, measure
+from siloquent.share.encoding import Integers, encoding_of
+from siloquent.share.estimate import Advice, Fit
+from siloquent.share.model import Model
+from siloquent.share.plan import SharePlan, plan, variance_of
+from siloquent.share.release import Noise, Part, ShareRelease, release_from_bytes
+from siloquent.share.spec import LearnSpec, ShareSpec, differing_attribute
+from siloquent.share.trees import TreePlan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from siloquent.schema import TableSchema
+    from siloquent.session import Session
+
+
+def release(session: Session, spec: ShareSpec, *, key: str | None = None, max_cost: str | None = None) -> ShareRelease:
+    """Release what ``spec`` describes, with full noise, for whoever is to learn from it.
+
+    Args:
+        key: The idempotency key: the same key and spec give the same release for nothing.
+        max_cost: Refuse, before anything is spent, if the price in the account's epsilon or rho is higher.
+    Raises:
+        SchemaError, RequestError: It cannot be released so; nothing is spent.
+        BudgetExceeded: What is left does not pay for it; nothing is spent.
+        DataError: The source failed after the reservation; the charge stands, a retry with ``key`` costs no more.
+    Privacy:
+        The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
+        before a row is read. Learning from the release is post-processing. Proof: docs/explanation/share.md.
+    """
+    if spec.trust == "sum":
+        raise RequestError(
+            "A secure sum needs the other silos.", fix='session.share.release_sum(spec, channel), or trust = "local"'
+        )
+    schema, chosen, permit = reserved(session, spec, key=key, max_cost=max_cost)
+    stored = permit if isinstance(permit, Stored) else _measured(session, chosen, permit)
+    return assemble(schema, stored)
+
+
+def explain(session: Session, spec: ShareSpec) -> SharePlan:
+    """What ``spec`` would cost and how noisy it would be: the plan of ``release``, without touching data.
+
+    Raises:
+        As ``release``, but for a budget that is too small.
+    """
+    schema = session.schema(spec.table)
+    session.account(spec.table)
+    return plan(spec, schema, seed=skeleton_seed(session, spec))
+
+
+def reserved(
+    session: Session, spec: ShareSpec, *, key: str | None, max_cost: str | None, also: str = ""
+) -> tuple[TableSchema, SharePlan, Permit | Stored]:
+    """The plan, and its permit: the worst case is written before a row is read.
+
+    Args:
+        also: What else the request is about: the session of a secure sum.
+    """
+    schema, account = session.schema(spec.table), session.account(spec.table)
+    digest = request_digest(session, account, schema, "share", json.dumps(spec_to_plain(spec), sort_keys=True), also)
+    charge = Charge(key, account, digest, max_cost, what="release", dearer="a smaller budget")
+    chosen = plan(spec, schema, seed=skeleton_seed(session, spec))
+    held = charge.held(session)
+    if held is not None:
+        return schema, chosen, held
+    charge.require_affordable(session, chosen.event)
+    session.table_of(schema)  # what is wrong with a source is found before it costs anything
+    return schema, chosen, charge.reserve(session, chosen.event)
+
+
+def skeleton_seed(session: Session, spec: ShareSpec) -> int:
+    """The public seed of this silo's tree: another one at every silo, the same at every retry."""
+    return int.from_bytes(hashlib.sha256(f"{spec.public_seed}|{session.ledger.id}".encode()).digest())
+
+
+def spec_to_plain(spec: ShareSpec) -> dict[str, object]:
+    """The spec as JSON takes it: equal specs are equal."""
+    plain: dict[str, object] = {name: getattr(spec, name) for name in ShareSpec.__dataclass_fields__}
+    tree = {name: getattr(spec.tree, name) for name in spec.tree.__dataclass_fields__}
+    return {**plain, "budget": spec.budget.plain(), "tree": tree, "features": list(spec.features)}
+
+
+def _measured(session: Session, chosen: SharePlan, permit: Permit) -> Stored:
+    require_planned(permit, chosen.event)
+    table = session.table_of(chosen.schema, spent="what was reserved")
+    if chosen.tree is not None:
+        values = measure.measure_tree(chosen, table, permit)
+    else:
+        values = {"counts": measure.measure_counts(chosen, table, permit)}
+    made = release_of(chosen, values)
+    return session.ledger.settle(permit, permit.event, made.to_bytes())
+
+
+def release_of(chosen: SharePlan, values: dict[str, Integers], members: Sequence[str] = ()) -> ShareRelease:
+    """The release of measured ``values``; ``members``: of a secure sum, whose shares of noise are all in it."""
+    times = Fraction(len(members), chosen.spec.honest or 1) if members else Fraction(1)
+    if chosen.tree is None:
+        noise = tuple(Noise(run.length, variance_of(chosen.noise, run.parameter) * times) for run in chosen.runs)
+    else:
+        noise = _noise_of_tree(chosen.tree, values)
+    return ShareRelease(
+        agreement=chosen.agreement,
+        values=values,
+        noise=noise,
+        event=chosen.event,
+        table=chosen.schema.name,
+        rows=(chosen.schema.size_hint or 0) * max(len(members), 1),
+        members=tuple(members),
+        schema_digest=chosen.schema.digest,
+        notes=chosen.notes,
+    )
+
+
+def _noise_of_tree(tree: TreePlan, values: Mapping[str, Integers]) -> tuple[Noise, ...]:
+    """Of leaves, one entry for each number of splits above them; then of the levels' counts."""
+    classes = tree.classes
+    scales = [tree.leaf_scale(splits) for splits in range(tree.spec.h)]
+    leaves = [Noise(classes, classes * variance_of("laplace", scale)) for scale in scales]
+    return (*leaves, Noise(values["levels"].size, variance_of("laplace", tree.level_scale)))
+
+
+def assemble(schema: TableSchema, stored: Stored) -> ShareRelease:
+    """The release that the ledger keeps, with its guarantee and receipt: the same at every replay."""
+    guarantee = guarantee_of(schema, stored)
+    part = Part(
+        account=stored.account,
+        ledger=stored.receipt.ledger,
+        seq=stored.receipt.seq,
+        hash=stored.receipt.hash,
+        guarantee=guarantee.sentence(),
+        unit=schema.unit.words,
+        adjacency=schema.adjacency,
+    )
+    return replace(release_from_bytes(stored.payload), part=part)
+
+
+def learn(session: Session, spec: LearnSpec) -> Model:
+    """A model from the others' releases and, with ``use_own``, one's own rows.
+
+    Raises:
+        NotAllowed: An analyst asks to use the owner's exact rows.
+        RequestError: Releases do not fit one another, or this table.
+        DataError: The source failed.
+    Privacy:
+        Free: of releases alone it is post-processing. With own rows it holds them: it is no release, and stays at home.
+    """
+    shared = _shared(session, spec)
+    agreement = spec.releases[0].agreement
+    encoding, how = encoding_of(agreement), _fit(spec)
+    silos = sum(one.silos for one in _others(session, spec))
+    if not spec.use_own:
+        return Model(agreement, shared, "linear" if encoding.is_regression else how.kind, silos, False)
+    own = _own(session, spec)
+    stacked = estimate.fit_stacked(encoding, own, shared, how)
+    return Model(agreement, stacked, how.kind, silos, holds_own_rows=len(own) > 0)
+
+
+def advise(session: Session, spec: LearnSpec) -> Advice:
+    """Whether sharing helps: constant, alone, shared and stacked, cross-validated on own rows.
+
+    Raises:
+        As ``learn``.
+    Privacy:
+        Exact, about the owner's rows, and for the owner's eyes: it is no release. Whether a silo then joins tells one
+        bit about its rows.
+    """
+    shared = _shared(session, spec)
+    return estimate.advise(encoding_of(spec.releases[0].agreement), _own(session, spec), shared, _fit(spec))
+
+
+def synthesize(releases: Sequence[ShareRelease], *, rows: int | None = None, seed: int = 0) -> pa.Table:
+    """Labelled rows from marginals or trees: free, however often; equal seeds give equal rows.
+
+    Args:
+        rows: How many; None: as many as the releases say there are.
+    Raises:
+        RequestError: The releases do not fit one another, or hold no rows (gram, moments).
+    Privacy:
+        Post-processing of what was released.
+    """
+    if not releases:
+        raise RequestError("Rows come from at least one release.", fix="synthesize([release, ..])")
+    agreement = estimate.check_together(releases)
+    rng, encoding = np.random.default_rng(seed), encoding_of(agreement)
+    if agreement.method == "tree":
+        return estimate.as_table(encoding, estimate.rows_of_trees(releases, rng, rows))
+    return estimate.as_table(encoding, estimate.rows_of_marginals(estimate.pool(releases), rng, rows))
+
+
+def _others(session: Session, spec: LearnSpec) -> list[ShareRelease]:
+    """The releases that are not this ledger's own, where own rows are used: else the shared model has seen them."""
+    if not spec.use_own or spec.releases[0].agreement.trust == "sum":
+        return list(spec.releases)
+    return [one for one in spec.releases if one.part.ledger != session.ledger.id]
+
+
+def _shared(session: Session, spec: LearnSpec) -> estimate.Scores:
+    agreement = estimate.check_together(spec.releases)
+    if agreement.label.name != spec.label:
+        raise RequestError(
+            f"The releases are about {agreement.label.name!r}, not {spec.label!r}.",
+            fix=f'label="{agreement.label.name}"',
+        )
+    if agreement.label.is_numeric != (spec.model in (None, "linear")) and spec.model is not None:
+        raise RequestError(f"A {spec.model} model does not fit the label {spec.label!r}.", fix="leave model out")
+    others = _others(session, spec)
+    if not others:
+        raise RequestError(
+            "All of these releases are this workspace's own: there is nothing to learn from others.",
+            fix="name the other silos' releases",
+        )
+    if agreement.method == "tree":
+        return estimate.scores_of_trees(others, np.random.default_rng(spec.seed))
+    return estimate.shared_scores(estimate.pool(others))
+
+
+def _own(session: Session, spec: LearnSpec) -> Integers:
+    if session.analyst is not None:
+        raise NotAllowed(
+            "Learning from own rows shows exact rows, so it is the owner's alone.",
+            fix="leave --analyst out, as the owner, or learn with use_own=False",
+        )
+    schema, agreement = session.schema(spec.table), spec.releases[0].agreement
+    odd = differing_attribute(agreement, schema)
+    if odd:
+        raise RequestError(
+            f"{spec.table!r} declares {odd!r} otherwise than the releases do.",
+            fix="declare it as the other silos do, or learn with use_own=False",
+        )
+    return measure.own_places(session.table_of(schema), encoding_of(agreement))
+
+
+def _fit(spec: LearnSpec) -> Fit:
+    label = spec.releases[0].agreement.label
+    return Fit(spec.model or ("linear" if label.is_numeric else "logistic"), spec.folds, spec.seed)

@@ -1,0 +1,292 @@
+"""Private trees as arrays: a skeleton that the public seed decides, splits that the rows chose, and what a tree costs.
+
+Levels are numbered from 0, the root. Nodes of one level stand side by side; every record lies in exactly one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import RequestError, SchemaError
+from siloquent.privacy import Composed, DiscreteLaplace, Event, ExponentialSelect
+from siloquent.privacy.prices import drawable
+from siloquent.schema import TableSchema
+from siloquent.share.encoding import Encoding
+from siloquent.share.spec import ShareSpec, TreeSpec
+
+Integers = NDArray[np.int64]
+Choose = Callable[["Level", Integers, Integers], Integers]
+"""From a level whose attributes are set, its nodes that split in two (n,) and candidates (n, t), to their cuts (n,).
+
+It is called once a level, also where no node splits in two.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TreePlan:
+    """A tree before a row is read; all epsilons are those of one row's path.
+
+    Attributes:
+        split: Epsilon of one split on a number.
+        rate: The exponential mechanism's rate: ``split`` where utilities never fall, else half of it.
+        leaf: Epsilon of a leaf that no split on a number lies above.
+        refund: What a split on a number takes from its leaves; 0: nothing, since the paper's leaves never get it.
+        level_scale: Of the noise on counts of levels.
+    """
+
+    spec: TreeSpec
+    seed: int
+    rows: int
+    twice: int
+    split: Fraction
+    rate: Fraction
+    leaf: Fraction
+    refund: Fraction
+    level_scale: Fraction
+    event: Event
+    classes: int
+    max_leaves: int
+
+    @property
+    def most_numbers(self) -> int:
+        """The most numbers that a release can hold."""
+        return self.max_leaves * (self.classes + 2)
+
+    def leaf_scale(self, splits: int) -> Fraction:
+        """The noise of leaves with so many splits on numbers above them."""
+        return drawable(self.twice * self.rows / (self.leaf - splits * self.refund))
+
+    @property
+    def deepest_scale(self) -> Fraction:
+        """The noise of leaves below splits alone: the largest there is."""
+        return self.leaf_scale(self.spec.h - 1)
+
+
+def plan_tree(spec: ShareSpec, schema: TableSchema, encoding: Encoding, epsilon: Fraction, seed: int) -> TreePlan:
+    """How a tree grows for ``epsilon``: half for the tree, half for the counts of levels.
+
+    Raises:
+        RequestError: The account is not pure. SchemaError: A number has too many values for a tree.
+    """
+    if schema.budget.accountant != "pure":
+        raise RequestError(
+            "Trees are priced in epsilon alone; this table's account is zcdp.",
+            fix='method = "gram", or accountant = "pure" for this table',
+        )
+    if all(attribute.size < 2 for attribute in encoding.features):
+        raise SchemaError("A tree needs a feature with two values.")
+    tree, twice, rows = spec.tree, 1 + schema.replace_one, schema.unit.max_rows
+    each = epsilon / (2 * tree.h)
+    ours = tree.variant == "ours"
+    # Under add-remove the utility of every candidate rises together with a record, so half the noise is enough; the
+    # paper's rate is that of utilities which may move either way, as they do when a record is replaced.
+    rate = each if ours and twice == 1 else each / 2
+    level_scale = drawable(2 * Fraction(twice * rows * (tree.p - 1)) / epsilon)
+    leaf = epsilon / 2 if ours else each
+    made = TreePlan(
+        spec=tree,
+        seed=seed,
+        rows=rows,
+        twice=twice,
+        split=each,
+        rate=rate / rows,
+        leaf=leaf,
+        refund=each if ours else Fraction(0),
+        level_scale=level_scale,
+        event=Composed(()),
+        classes=encoding.classes,
+        max_leaves=tree.max_nodes,
+    )
+    # The dearest path: a split on a number at every level. Where a category branches, "ours" spends that on the leaf.
+    event = Composed(
+        (
+            ExponentialSelect(rounds=tree.h - 1, range=each),
+            DiscreteLaplace(made.deepest_scale, twice * rows),
+            DiscreteLaplace(level_scale, twice * rows * (tree.p - 1)),
+        )
+    )
+    return replace(made, event=event)
+
+
+@dataclass(slots=True, eq=False)
+class Level:
+    """The nodes of one level.
+
+    Attributes:
+        low, high: The box of each node in places, both ends included, shape (nodes, features).
+        splits: How many splits on numbers lie above each node, shape (nodes,).
+        attribute: What each node branches on, -1 where it does not, shape (nodes,).
+        cut: For a node that splits in two, the first place on the right, shape (nodes,).
+        first: The first child of each node in the next level, shape (nodes,).
+        children: How many it has, shape (nodes,).
+    """
+
+    low: Integers
+    high: Integers
+    splits: Integers
+    attribute: Integers
+    cut: Integers
+    first: Integers
+    children: Integers
+
+    @property
+    def nodes(self) -> int:
+        """How many there are."""
+        return len(self.splits)
+
+    def child_of(self, node: Integers, features: Integers) -> Integers:
+        """The node in the next level of each row of places (rows, features) that lies in ``node`` (rows,)."""
+        attribute = self.attribute[node]
+        value = features[np.arange(len(node)), np.maximum(attribute, 0)]
+        numeric = self.cut[node] >= 0
+        step = np.where(numeric, value >= self.cut[node], np.where(attribute >= 0, value, 0))
+        return np.asarray(self.first[node] + step, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Skeleton:
+    """A grown tree without counts: levels 0 to h - 1, the leaves last."""
+
+    levels: tuple[Level, ...]
+
+    @property
+    def leaves(self) -> Level:
+        """The last level."""
+        return self.levels[-1]
+
+    def cuts(self) -> Integers:
+        """The splits of all numeric nodes, level by level: with seed and domain, they are the whole tree."""
+        return np.concatenate([level.cut[level.cut >= 0] for level in self.levels[:-1]]).astype(np.int64)
+
+    def node_of(self, features: Integers, level: int) -> Integers:
+        """The node of each row of places (rows, features) in a level, shape (rows,)."""
+        node = np.zeros(len(features), dtype=np.int64)
+        for above in self.levels[:level]:
+            node = above.child_of(node, features)
+        return node
+
+    def ancestors(self, level: int, of: int) -> Integers:
+        """Of each node of level ``of``, its ancestor in ``level``, shape (nodes,)."""
+        found = np.arange(self.levels[level].nodes)
+        for depth in range(level, of):
+            found = np.repeat(found, self.levels[depth].children)
+        return found
+
+
+def grow(encoding: Encoding, tree: TreeSpec, seed: int, choose: Choose) -> Skeleton:
+    """A tree, level by level; whatever ``choose`` does not decide follows from ``seed`` and the declared domain."""
+    rng = np.random.default_rng(seed)
+    sizes = np.array([attribute.size for attribute in encoding.features], dtype=np.int64)
+    numeric = np.zeros(len(sizes), dtype=np.bool_)
+    numeric[list(encoding.numeric)] = True
+    level = _level(np.zeros((1, len(sizes)), dtype=np.int64), (sizes - 1)[None, :].copy(), np.zeros(1, dtype=np.int64))
+    levels = [level]
+    for _ in range(tree.h - 1):
+        _attributes(level, numeric, sizes, tree.max_nodes, rng)
+        at = np.flatnonzero(numeric[np.maximum(level.attribute, 0)] & (level.attribute >= 0))
+        attribute = level.attribute[at]
+        low, high = level.low[at, attribute], level.high[at, attribute]
+        # Candidates lie in the *declared* range that the path leaves, whatever rows happen to be there.
+        candidates = rng.integers((low + 1)[:, None], np.maximum(high, low + 1)[:, None] + 1, size=(len(at), tree.t))
+        level.cut[at] = choose(level, at, candidates)
+        level = _children(level, numeric)
+        levels.append(level)
+    return Skeleton(tuple(levels))
+
+
+def regrown(encoding: Encoding, tree: TreeSpec, seed: int, cuts: Integers) -> Skeleton:
+    """The tree whose ``cuts`` were released.
+
+    Raises:
+        ValueError: They are too few or too many, or not among the candidates.
+    """
+    taken = 0
+
+    def choose(level: Level, at: Integers, candidates: Integers) -> Integers:
+        nonlocal taken
+        chosen = cuts[taken : taken + len(candidates)]
+        taken += len(candidates)
+        if len(chosen) != len(candidates) or not (candidates == chosen[:, None]).any(axis=1).all():
+            raise ValueError("splits that are not among the candidates")
+        return chosen
+
+    made = grow(encoding, tree, seed, choose)
+    if taken != len(cuts):
+        raise ValueError("too many splits")
+    return made
+
+
+def _level(low: Integers, high: Integers, splits: Integers) -> Level:
+    nodes = len(splits)
+    attribute, cut, first = (np.full(nodes, -1, dtype=np.int64) for _ in range(3))
+    return Level(low, high, splits, attribute, cut, first, np.ones(nodes, dtype=np.int64))
+
+
+def _attributes(level: Level, numeric: NDArray[np.bool_], sizes: Integers, most: int, rng: np.random.Generator) -> None:
+    """What each node branches on: one of the numbers, or of the categories that its path has not used."""
+    free = numeric[None, :] | (level.high > level.low)
+    level.attribute[:] = _one_of(free, rng)
+    _check_width(level, numeric, sizes)
+    wide = level.children > 2
+    if level.children.sum() <= most:
+        return
+    # Too many children: from the first node on that would not fit, categories give way to splits on numbers.
+    room = most - 2 * level.nodes
+    late = wide & (np.cumsum(np.where(wide, level.children - 2, 0)) > room)
+    instead = np.broadcast_to(numeric[None, :], free.shape) if numeric.any() and room >= 0 else np.zeros_like(free)
+    level.attribute[:] = np.where(late, _one_of(instead, rng), level.attribute)
+    if room < 0:
+        level.attribute[:] = -1
+    _check_width(level, numeric, sizes)
+
+
+def _one_of(free: NDArray[np.bool_], rng: np.random.Generator) -> Integers:
+    """A uniform choice among the true entries of each row, -1 where there is none."""
+    count = free.sum(axis=1)
+    pick = np.floor(rng.random(len(free)) * np.maximum(count, 1)).astype(np.int64)
+    place = (np.cumsum(free, axis=1) <= pick[:, None]).sum(axis=1)
+    return np.where(count > 0, np.minimum(place, free.shape[1] - 1), -1)
+
+
+def _check_width(level: Level, numeric: NDArray[np.bool_], sizes: Integers) -> None:
+    at = np.maximum(level.attribute, 0)
+    level.children[:] = np.where(level.attribute < 0, 1, np.where(numeric[at], 2, sizes[at]))
+
+
+def _children(level: Level, numeric: NDArray[np.bool_]) -> Level:
+    """The next level, each child with its part of its parent's box."""
+    level.first[:] = np.concatenate([[0], np.cumsum(level.children)[:-1]])
+    parent = np.repeat(np.arange(level.nodes), level.children)
+    number = np.arange(len(parent)) - level.first[parent]
+    low, high, attribute = level.low[parent], level.high[parent], level.attribute[parent]
+    split = level.cut[parent] >= 0
+    branch = (attribute >= 0) & ~split
+    low[branch, attribute[branch]] = number[branch]
+    high[branch, attribute[branch]] = number[branch]
+    right, left = split & (number == 1), split & (number == 0)
+    cut = level.cut[parent]
+    # A range of one place cannot be cut: its box stays, and one of the children is empty.
+    low[right, attribute[right]] = np.minimum(cut[right], high[right, attribute[right]])
+    high[left, attribute[left]] = np.maximum(cut[left] - 1, low[left, attribute[left]])
+    return _level(low, high, level.splits[parent] + split)
+
+
+def seed_to_words(seed: int) -> Integers:
+    """A public seed as eight whole numbers of 32 bits."""
+    return np.array([(seed >> (32 * i)) & 0xFFFFFFFF for i in range(8)], dtype=np.int64)
+
+
+def seed_of_words(words: Integers) -> int:
+    """The seed that ``seed_to_words`` took apart.
+
+    Raises:
+        ValueError: They are not eight numbers of 32 bits.
+    """
+    if words.shape != (8,) or words.min() < 0 or words.max() > 0xFFFFFFFF:
+        raise ValueError("not eight words")
+    return sum(int(word) << (32 * i) for i, word in enumerate(words))

@@ -1,0 +1,68 @@
+"""The verbs of one session, as ``session.share``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from siloquent.share import task
+from siloquent.share.estimate import Advice
+from siloquent.share.files import load_release, release_id, save_release
+from siloquent.share.model import Model
+from siloquent.share.plan import SharePlan
+from siloquent.share.release import ShareRelease
+from siloquent.share.spec import LearnSpec, ShareSpec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from siloquent.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class ShareVerbs:
+    """release, explain, learn, advise, synthesize, save and load, for one session's tables and account."""
+
+    session: Session
+
+    def release(self, spec: ShareSpec, *, key: str | None = None, max_cost: str | None = None) -> ShareRelease:
+        """Release statistics for other silos; see ``siloquent.share.release``.
+
+        Privacy:
+            As declared for the table: charged to this session's account before a row is read.
+        """
+        return task.release(self.session, spec, key=key, max_cost=max_cost)
+
+    def explain(self, spec: ShareSpec) -> SharePlan:
+        """What it would cost and how noisy it would be. Touches no data."""
+        return task.explain(self.session, spec)
+
+    def learn(self, spec: LearnSpec) -> Model:
+        """A model from the others' releases and own rows; see ``siloquent.share.learn``.
+
+        Privacy:
+            Free. With own rows the model holds them and stays at home.
+        """
+        return task.learn(self.session, spec)
+
+    def advise(self, spec: LearnSpec) -> Advice:
+        """Whether sharing helps, on own rows, for their owner's eyes; see ``siloquent.share.advise``.
+
+        Privacy:
+            Free, and no release: it is exact about the owner's rows.
+        """
+        return task.advise(self.session, spec)
+
+    def synthesize(self, releases: Sequence[ShareRelease], *, rows: int | None = None, seed: int = 0) -> pa.Table:
+        """Labelled rows from releases: free, however often."""
+        return task.synthesize(releases, rows=rows, seed=seed)
+
+    def save(self, release: ShareRelease, folder: Path | None = None) -> Path:
+        """Write the release as a folder (default: in the workspace); the same release is written once."""
+        return save_release(release, folder or self.session.workspace.releases / release_id(release))
+
+    def load(self, path: Path | str, *, agent: str = "") -> ShareRelease:
+        """The release in a folder or file."""
+        return load_release(Path(path), agent=agent)
