@@ -158,6 +158,7 @@ FLOORS = (
     "session",
     "explore",
     "sketch",
+    "collect",
 )
 
 

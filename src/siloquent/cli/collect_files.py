@@ -175,7 +175,7 @@ def _users(options: Options, rows: Path | None) -> Iterator[tuple[int, str, Any]
 
 def _user(number: int, line: str) -> tuple[str, Any]:
     try:
-        plain = json.loads(line) if len(line) <= MOST_LINE else None
+        plain: Any = json.loads(line) if len(line) <= MOST_LINE else {}
         user, own = plain["user"], plain["rows"]
         if not isinstance(user, str | int) or not isinstance(own, list | dict):
             raise TypeError
