@@ -31,6 +31,9 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import ClassVar
 
+MOST_NAMES = 40
+"""Of the known names, a refusal lists so many."""
+
 
 class SiloquentError(Exception):
     """The root: catching it catches everything that siloquent raises on purpose."""
@@ -59,7 +62,10 @@ class SchemaError(SiloquentError):
 
 
 class UnknownName(SchemaError):
-    """A table, attribute, constraint or account that was never declared."""
+    """A table, attribute, constraint or account that was never declared.
+
+    ``near``: the known name that is closest, case aside; None if none is close.
+    """
 
     code = "unknown_name"
     http_status = 404
@@ -67,9 +73,13 @@ class UnknownName(SchemaError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, fix: str = "") -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
-        near = get_close_matches(name, self.known, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        super().__init__(f"No {kind} named {name!r}.{hint} Known: {', '.join(self.known) or 'none'}.", fix=fix)
+        folded = {one.casefold(): one for one in reversed(self.known)}
+        near = get_close_matches(name.casefold(), folded, n=1)
+        self.near = folded[near[0]] if near else None
+        hint = f" Did you mean {self.near!r}?" if near else ""
+        more = f" and {len(self.known) - MOST_NAMES:,} more" if len(self.known) > MOST_NAMES else ""
+        shown = ", ".join(self.known[:MOST_NAMES]) or "none"
+        super().__init__(f"No {kind} named {name!r}.{hint} Known: {shown}{more}.", fix=fix)
 
 
 class WorkspaceError(SchemaError):

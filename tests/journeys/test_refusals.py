@@ -32,7 +32,21 @@ QUESTIONS = {
         2,
         "unknown_name",
         "Did you mean 'ward'",
-        "siloquent show visits",
+        "siloquent explain 'SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200",
+    ),
+    "a value in another case": (
+        "SELECT COUNT(*) FROM visits WHERE ward = 'ICU' ERROR 200",
+        2,
+        "unknown_name",
+        "Did you mean 'icu'",
+        "ward = '\"'\"'icu'\"'\"' ERROR 200",
+    ),
+    "a value without quotes": (
+        "SELECT COUNT(*) FROM visits WHERE ward = icu ERROR 200",
+        2,
+        "unknown_name",
+        "No attribute named 'icu'",
+        "ward = 'icu' in single quotes: it is a value of 'ward'",
     ),
     "an undeclared value": (
         "SELECT COUNT(*) FROM visits WHERE ward = 'Z' ERROR 9",

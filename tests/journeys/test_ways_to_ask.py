@@ -86,3 +86,11 @@ def test_a_label_is_never_read_as_markup(types: Types, owner: Person) -> None:
     file.write_text(file.read_text().replace('"=1+1"', '"[bold red]x[/]"'))
     assert "[bold red]x[/]" in types("ask", WARDS, "--yes").out
     assert "[bold red]x[/]" in types("show", "visits").out
+
+
+def test_a_key_knows_a_question_whatever_the_case_of_its_attributes(owner: Person, types: Types) -> None:
+    first = types("ask", WARDS, "--yes", "--key", "k", "--json").document
+    again = types("ask", WARDS.replace("ward", "Ward"), "--yes", "--key", "k", "--json").document
+    assert again["replayed"] is True
+    assert again["rows"] == first["rows"]
+    assert again["columns"] == ["ward", "count", "low", "high"]

@@ -102,6 +102,8 @@ def typed(options: Options, text: str, file: Path | None, key: str | None = None
 @contextmanager
 def fixes_as_commands(asked: Typed, query: Query) -> Iterator[None]:
     """Turn "ask with ERROR 310" into the command that does so; where nothing is said, show what can be asked about."""
+    from siloquent.explore.spec.spelled import put_right
+
     try:
         yield
     except (AccuracyUnreachable, BudgetExceeded) as refused:
@@ -113,6 +115,8 @@ def fixes_as_commands(asked: Typed, query: Query) -> Iterator[None]:
     except (RequestError, UnknownName) as refused:
         if refused.fix.startswith("--max-cost "):
             refused.fix = asked.ask("--max-cost", refused.fix.split()[1].rstrip(","))
+        if isinstance(refused, UnknownName) and (meant := put_right(query, refused)):
+            refused.fix = asked.ask_instead(meant, verb="explain")
         refused.fix = refused.fix or asked.options.shell("show", query.table)
         raise
 

@@ -17,6 +17,7 @@ from siloquent.explore.plan.steps import Course, Step, after, chart, errors_text
 from siloquent.explore.plan.wholes import CompositeExplanation, explain_course
 from siloquent.explore.spec import Answer, Query, canonical, render
 from siloquent.explore.spec.measured import payload_of
+from siloquent.explore.spec.spelled import as_declared
 from siloquent.ledger import Account, Permit, Stored
 from siloquent.privacy import Cost, digits
 from siloquent.session import limit_of_budget
@@ -48,6 +49,7 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
         before a row is read. Refusals depend on the question, the declaration and earlier charges alone.
     """
     schema = session.schema(query.table)
+    query = as_declared(query, schema.domain)
     account = session.account(query.table)
     limit = limit_of_budget(schema.budget)
     course = chart(query, schema, left=limit)
@@ -96,6 +98,7 @@ def explain(session: Session, query: Query) -> Explanation | CompositeExplanatio
         As ``answer``, but for a budget that is too small, which is explained.
     """
     schema = session.schema(query.table)
+    query = as_declared(query, schema.domain)
     account = session.account(query.table)
     course = chart(query, schema, left=limit_of_budget(schema.budget))
     earlier = _earlier(session, query, account)

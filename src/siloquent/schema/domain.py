@@ -47,7 +47,14 @@ class Domain:
         for attribute in self.attributes:
             if attribute.name.casefold() == name.casefold():
                 return attribute
-        raise UnknownName("attribute", name[:LONGEST_NAME], self.names)
+        raise UnknownName("attribute", name[:LONGEST_NAME], self.names, fix=self._as_a_value(name))
+
+    def _as_a_value(self, name: str) -> str:
+        """What to do about a name that is no attribute's but a declared value."""
+        for attribute in self.attributes:
+            if attribute.kind == "category" and name in attribute.values:
+                return f"{attribute.name} = '{name}' in single quotes: it is a value of {attribute.name!r}"
+        return ""
 
     @property
     def names(self) -> tuple[str, ...]:

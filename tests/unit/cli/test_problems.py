@@ -145,3 +145,10 @@ def test_without_a_workspace_no_log_is_written(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     keep_details(None, problem_of(ValueError()), ValueError())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_two_thousand_names_a_refusal_lists_the_first_ones_and_how_many_more() -> None:
+    refused = errors.UnknownName("attribute", "A0007", [f"a{i:04}" for i in range(2_000)])
+    assert refused.near == "a0007"
+    assert "Did you mean 'a0007'?" in refused.detail
+    assert refused.detail.endswith("a0039 and 1,960 more.")

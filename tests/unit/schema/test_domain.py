@@ -44,3 +44,9 @@ def test_a_block_needs_one_map_for_each_attribute_and_stays_within_a_million_cel
     large = np.arange(1_001)
     with pytest.raises(RequestError, match="needs 1,002,001 cells of a, b"):
         Block(("a", "b"), (large, large))
+
+
+def test_a_declared_value_in_an_attributes_place_is_recognised() -> None:
+    domain = Domain((Attribute("ward", "category", values=("icu", "er")),))
+    with pytest.raises(UnknownName, match="ward = 'icu' in single quotes"):
+        domain["icu"]

@@ -1,0 +1,73 @@
+"""A question in other words: the same one with its attributes as they are declared, or with one name put right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from siloquent.errors import UnknownName
+from siloquent.explore.spec.predicate import Column, InList, Value
+from siloquent.explore.spec.query import Query
+from siloquent.schema import Domain
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What becomes of an attribute's name, and of a text constant."""
+
+    attribute: Callable[[str], str] = str
+    constant: Callable[[str], str] = str
+
+    def of(self, value: Any, field: str = "") -> Any:
+        """``value`` in other words; itself where nothing changes."""
+        if isinstance(value, str):
+            is_name = field in ("attribute", "attributes")
+            return self.attribute(value) if is_name else self.constant(value) if field == "constant" else value
+        if isinstance(value, tuple):
+            parts = tuple(self.of(part, field) for part in value)
+            return value if all(a is b for a, b in zip(parts, value, strict=True)) else parts
+        if not is_dataclass(value) or isinstance(value, type):
+            return value
+        changed = {}
+        for part in fields(value):
+            before = getattr(value, part.name)
+            after = self.of(before, _field(value, part.name)) if part.init else before
+            if after is not before and after != before:
+                changed[part.name] = after
+        return replace(value, **changed) if changed else value
+
+
+def _field(value: Any, name: str) -> str:
+    """What a text in this field is: a constant, an attribute's name, or neither."""
+    if (isinstance(value, Value) and name == "value") or (isinstance(value, InList) and name == "values"):
+        return "constant"
+    return "attribute" if isinstance(value, Column) and name == "name" else name
+
+
+def as_declared(query: Query, domain: Domain) -> Query:
+    """``query`` with every attribute's name as it is declared: case does not count, and makes no second question.
+
+    Names that are not declared stay: whoever reads the question refuses them.
+    """
+
+    def declared(name: str) -> str:
+        try:
+            return domain[name].name
+        except UnknownName:
+            return name
+
+    return _Words(attribute=declared).of(query)  # type: ignore[no-any-return]
+
+
+def put_right(query: Query, wrong: UnknownName) -> Query | None:
+    """``query`` with the name or value that ``wrong`` complains of as the one that was meant; None if nobody knows."""
+    if wrong.near is None:
+        return None
+
+    def meant(text: str) -> str:
+        return str(wrong.near) if text == wrong.name else text
+
+    words = _Words(constant=meant) if wrong.kind.startswith("value of ") else _Words(attribute=meant)
+    found: Query = words.of(query)
+    return None if found == query else found
