@@ -1,4 +1,4 @@
-"""How exact kernel sums are: K1 skin, K2 more dimensions, K4 one dimension; beside Algorithm 1 and other releases."""
+"""How exact kernel sums are: K1 skin, K4 one dimension; beside Algorithm 1 and other releases."""
 
 from __future__ import annotations
 
@@ -36,10 +36,8 @@ GOALS = {
 
 
 def rows(options: Options) -> Iterator[Row]:
-    """K1, K2, K4."""
+    """K1, K4."""
     yield from _skin(options)
-    if not options.quick:
-        yield from _more_dimensions(options)
     yield from _one_dimension(options)
 
 
@@ -126,46 +124,6 @@ def _mean(made: SketchPlan, counters: Any, points: Floats, task: race.Task) -> F
     assert isinstance(made.hash_plan.hashes, Hashes)
     sums = row_sums(made.hash_plan.hashes, counters, race.places(task, points))[0][0]
     return np.asarray(sums / made.hash_plan.hashes.rows)
-
-
-def _more_dimensions(options: Options) -> Iterator[Row]:
-    for name in ("pulsar", "naval", "occupancy"):
-        cells: list[tuple[Accountant, str, float | None]] = [
-            ("zcdp", "1", {"pulsar": 0.0075, "naval": 0.008}.get(name)),
-            ("zcdp", "0.1", {"pulsar": 0.0105, "naval": 0.011}.get(name)),
-            ("pure", "1", {"pulsar": 0.017, "naval": 0.015}.get(name)),
-            ("pure", "0.1", {"pulsar": 0.053, "naval": 0.055}.get(name)),
-        ]
-        cells = [cell for cell in cells if options.wants(f"K2-{name}-{cell[0]}-eps{cell[1]}")]
-        if not cells:
-            continue
-        rows_ = race.scaled(options.data, name)
-        order = np.random.default_rng(1).permutation(len(rows_))
-        d = rows_.shape[1]
-        kernel = PStable(2, 0.5 * math.sqrt(d))
-        task = race.kernel_task(rows_[order[1_000:]], rows_[order[:1_000]], kernel, lo=-30, hi=30, grid="0.001")
-        for account, epsilon, goal in cells:
-            choices = (128, 512, 2_048) if account == "pure" else (2_048,)
-            ours = min(_error(task, account, epsilon, rows=r) for r in choices)
-            peer = min(_error(task, "pure", epsilon, rows=r, mechanism="race-2021") for r in (128, 512, 2_048))
-            how = f"{name}, {len(task.data):,} x {d} z-scored, w = .5 sqrt(d), 1,000 queries, R of {choices}, 3 seeds"
-            yield Row(
-                f"K2-{name}-{account}-eps{epsilon}",
-                ours=ours,
-                peer=peer,
-                goal=goal,
-                unit="mean relative error",
-                how=f"{how}; peer: Algorithm 1, best R",
-            )
-
-
-def _error(task: race.Task, account: Accountant, epsilon: str, **given: Any) -> float:
-    found = []
-    for seed in range(3):
-        made = race.planned(task, account, epsilon, seed=seed, width=512, **given)
-        values = ask(race.built(made, task), Density(task.queries)).values
-        found.append(float(np.mean(np.abs(values - task.truth) / np.maximum(task.truth, 1))))
-    return float(np.mean(found))
 
 
 def _one_dimension(options: Options) -> Iterator[Row]:
