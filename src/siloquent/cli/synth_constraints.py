@@ -1,0 +1,235 @@
+"""Constraints of public rows: count what breaks them, repair a table, bring rules in from .ic files. All is free."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from siloquent.cli.commands import Options, command
+from siloquent.cli.screen import LEFT, RIGHT
+from siloquent.documents.plain import clean
+from siloquent.errors import ReleaseError, RequestError
+
+if TYPE_CHECKING:
+    from siloquent.schema import TableSchema
+    from siloquent.synth.estimate.public_rows import PublicRows
+    from siloquent.synth.estimate.repair import Repaired
+    from siloquent.synth.spec.compiled import CompiledConstraints, Violations
+
+MOST_SHOWN = 50
+Rows = Annotated[str, typer.Argument(metavar="RELEASE|FILE", help="A release's id, or a public CSV or Parquet file.")]
+TableName = Annotated[
+    str | None, typer.Option("--table", metavar="T", help="Whose constraints; a release knows its table.")
+]
+
+
+def mount(group: typer.Typer) -> None:
+    """Add this file's commands to the group ``synth``."""
+    command(group, "check", check)
+    command(group, "repair", repair)
+    command(group, "import-dcs", import_dcs)
+
+
+def check(options: Options, rows: Rows, table: TableName = None) -> int:
+    """Count exactly how often rows break each constraint, in both directions; free on releases and public files."""
+    from siloquent.synth.estimate.keep import violations
+
+    path, schema = _asked(options, rows, table)
+    compiled, found = _read(path, schema)
+    counts = violations(found.cells, compiled)
+    document = check_document(schema, path, compiled, found, counts)
+    if options.as_json:
+        options.screen.document(document)
+    else:
+        _show_check(options, document)
+    return 0 if document["kept"] else 1
+
+
+def repair(
+    options: Options,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A public or synthetic CSV or Parquet file.")],
+    table: Annotated[str, typer.Option("--table", metavar="T", help="Whose constraints.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The new file.")],
+    seed: Annotated[int, typer.Option("--seed", help="Which of several equal repairs.")] = 0,
+) -> None:
+    """Write the table with every hard constraint kept, and list the changed cells. A second run changes nothing."""
+    import numpy as np
+
+    from siloquent.synth.estimate.public_rows import write_public
+    from siloquent.synth.estimate.repair import repair as repaired_of
+
+    with options.session() as session:
+        schema = session.schema(table)
+    compiled, found = _read(file, schema)
+    repaired = repaired_of(found.cells, compiled, np.random.default_rng(seed))
+    write_public(output, found.changed(repaired.rows))
+    document = repair_document(schema, output, compiled, found, repaired)
+    if options.as_json:
+        options.screen.document(document)
+    else:
+        _show_repair(options, document)
+
+
+def import_dcs(
+    options: Options,
+    file: Annotated[Path, typer.Argument(metavar="FILE.ic", help="Lines t1&t2&EQ(t1.a,t2.a)&IQ(t1.b,t2.b).")],
+    soft: Annotated[bool, typer.Option("--soft", help="As soft constraints: kept in their rate only.")] = False,
+) -> None:
+    """Print the denial constraints of an .ic file as the constraint entry of a table file."""
+    from siloquent.synth.spec.constraint_text import read_ic, to_toml
+
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise RequestError(f"{file} cannot be read.", fix="name a text file that is there") from None
+    found = read_ic(text, hard=not soft)
+    toml = to_toml(found)
+    if options.as_json:
+        options.screen.document({"schema": "siloquent/synth-constraints/1", "constraints": len(found), "toml": toml})
+        return
+    options.screen.line(toml.rstrip("\n"))
+    options.screen.note(
+        f"{len(found)} constraints. Next: paste them into schemas/TABLE.toml above [table], then check."
+    )
+
+
+def _asked(options: Options, rows: str, table: str | None) -> tuple[Path, TableSchema]:
+    """The file that is meant and the declaration of its table."""
+    from siloquent.releases import read_manifest, release_folder
+
+    with options.session() as session:
+        path = Path(rows)
+        if path.is_file():
+            if table is None:
+                raise RequestError(f"{rows} does not say whose constraints to check.", fix="--table NAME")
+            return path, session.schema(table)
+        folder = path if path.is_dir() else release_folder(session.workspace.releases, rows)
+        manifest = read_manifest(folder)
+        inside = [entry.name for entry in manifest.files if entry.name.startswith("rows.")]
+        if not inside:
+            raise ReleaseError(f"The release {manifest.id} has no rows.", fix="siloquent release list")
+        return folder / inside[0], session.schema(table or manifest.table)
+
+
+def _read(path: Path, schema: TableSchema) -> tuple[CompiledConstraints, PublicRows]:
+    """The rows, and what the constraints say about the attributes that the file has."""
+    from siloquent.synth.estimate.public_rows import column_names, read_public
+    from siloquent.synth.plan.constraints import compile_constraints
+
+    present = column_names(path)
+    names = [attribute.name for attribute in schema.domain if attribute.name in present]
+    compiled = compile_constraints(schema, columns=names, probe=False)
+    return compiled, read_public(path, compiled.declared)
+
+
+def check_document(
+    schema: TableSchema,
+    path: Path,
+    compiled: CompiledConstraints,
+    found: PublicRows,
+    counts: dict[int, Violations],
+) -> dict[str, Any]:
+    """What a check found, as a document of kind ``siloquent/synth-check/1``."""
+    listed = []
+    for one in compiled.constraints:
+        count = counts.get(one.number)
+        listed.append(
+            {
+                "number": one.number,
+                "constraint": one.text,
+                "kind": one.kind,
+                "hard": one.hard,
+                "broken": count.pairs if count else 0,
+                "broken_one_way": count.one_way if count else 0,
+                "possible": count.possible if count else 0,
+                "rate": count.rate if count else 0.0,
+                "note": one.kept if one.form is None else "",
+            }
+        )
+    return {
+        "schema": "siloquent/synth-check/1",
+        "table": schema.name,
+        "file": path.name,
+        "rows": len(found.cells),
+        "outside": int((found.cells < 0).sum()),
+        "kept": all(not entry["broken"] for entry in listed if entry["hard"]),
+        "constraints": listed,
+    }
+
+
+def _show_check(options: Options, document: dict[str, Any]) -> None:
+    screen = options.screen
+    screen.table(
+        [("", RIGHT), ("constraint", LEFT), ("", LEFT), ("broken by", RIGHT), ("of", RIGHT), ("%", RIGHT)],
+        [
+            (
+                str(entry["number"]),
+                clean(entry["constraint"]),
+                "hard" if entry["hard"] else "soft",
+                f"{entry['broken']:,}",
+                f"{entry['possible']:,}",
+                f"{100 * entry['rate']:.4g}",
+            )
+            for entry in document["constraints"]
+        ],
+    )
+    for entry in document["constraints"]:
+        if entry["note"]:
+            screen.note(f"{entry['number']}: {clean(entry['note'])}.")
+    if document["outside"]:
+        screen.note(f"{document['outside']:,} values are not in the declared domain; they break nothing.")
+    verdict = "Every hard constraint is kept" if document["kept"] else "Hard constraints are broken"
+    screen.line(f"{verdict} by {document['rows']:,} rows (pairs of rows, in either direction).")
+    if not document["kept"]:
+        screen.note(
+            f"Next: {options.shell('synth', 'repair', document['file'], '--table', document['table'], '-o', 'NEW')}"
+        )
+
+
+def repair_document(
+    schema: TableSchema, output: Path, compiled: CompiledConstraints, found: PublicRows, repaired: Repaired
+) -> dict[str, Any]:
+    """What a repair changed, as a document of kind ``siloquent/synth-repair/1``; rows count from 1."""
+    changes = []
+    for row, column in repaired.changed.tolist():
+        attribute = compiled.declared[column]
+        old, new = int(found.cells[row, column]), int(repaired.rows[row, column])
+        changes.append(
+            {
+                "row": row + 1,
+                "attribute": attribute.name,
+                "old": None if old < 0 else _plain(attribute.label(old)),
+                "new": None if new < 0 else _plain(attribute.label(new)),
+            }
+        )
+    texts = {one.number: one.text for one in compiled.constraints}
+    return {
+        "schema": "siloquent/synth-repair/1",
+        "table": schema.name,
+        "file": str(output),
+        "rows": len(found.cells),
+        "broken": [{"constraint": texts[number], "count": count} for number, count in repaired.before.items()],
+        "changes": changes,
+    }
+
+
+def _plain(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _show_repair(options: Options, document: dict[str, Any]) -> None:
+    screen, changes = options.screen, document["changes"]
+    for entry in document["broken"]:
+        screen.line(f"{clean(entry['constraint'])}: was broken {entry['count']:,} times.")
+    screen.table(
+        [("row", RIGHT), ("attribute", LEFT), ("was", LEFT), ("is", LEFT)],
+        [
+            (f"{one['row']:,}", clean(one["attribute"]), clean(one["old"] or "NULL"), clean(one["new"] or "NULL"))
+            for one in changes[:MOST_SHOWN]
+        ],
+    )
+    if len(changes) > MOST_SHOWN:
+        screen.note(f"And {len(changes) - MOST_SHOWN:,} more; --json lists all.")
+    screen.line(f"{len(changes):,} cells changed; every hard constraint is kept in {document['file']}.")

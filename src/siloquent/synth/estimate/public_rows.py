@@ -1,0 +1,138 @@
+"""Rows of a release or of a public file, as cells of a declared domain and back; no private row comes this way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from siloquent.errors import RequestError, UnknownName
+from siloquent.schema import OTHER, Attribute
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+MOST_BYTES = 2**31
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PublicRows:
+    """A table as it stands in the file, and its cells: shape (rows, attributes), -1 outside the declared domain."""
+
+    table: pa.Table
+    attributes: tuple[Attribute, ...]
+    cells: NDArray[np.int64]
+
+    def changed(self, cells: NDArray[np.integer]) -> pa.Table:
+        """The table with the values of other cells where they differ; all other values stay as they are."""
+        table = self.table
+        for place, attribute in enumerate(self.attributes):
+            at = np.flatnonzero(cells[:, place] != self.cells[:, place])
+            if len(at):
+                table = _replaced(table, attribute, at, cells[at, place])
+        return table
+
+
+def column_names(path: Path) -> frozenset[str]:
+    """The names of a CSV or Parquet file's columns.
+
+    Raises:
+        RequestError: It cannot be read.
+    """
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    try:
+        if path.suffix == ".parquet":
+            return frozenset(pyarrow.parquet.read_schema(path).names)
+        with pyarrow.csv.open_csv(path) as reader:
+            return frozenset(reader.schema.names)
+    except (OSError, pa.ArrowInvalid):
+        raise _unreadable(path) from None
+
+
+def _unreadable(path: Path) -> RequestError:
+    return RequestError(f"{path} cannot be read as a table.", fix="a CSV file with a line of names")
+
+
+def read_public(path: Path, attributes: Sequence[Attribute]) -> PublicRows:
+    """The rows of a CSV or Parquet file.
+
+    Raises:
+        RequestError: It cannot be read. UnknownName: An attribute has no column.
+    """
+    table = _table(path)
+    for attribute in attributes:
+        if attribute.name not in table.column_names:
+            raise UnknownName(f"column in {path}", attribute.name, table.column_names)
+    columns = [_cells(attribute, table[attribute.name]) for attribute in attributes]
+    cells = np.stack(columns, axis=1) if columns else np.zeros((table.num_rows, 0), dtype=np.int64)
+    return PublicRows(table, tuple(attributes), cells)
+
+
+def write_public(path: Path, table: pa.Table) -> None:
+    """Write a new CSV or Parquet file.
+
+    Raises:
+        RequestError: Something is there already, or the disk refuses.
+    """
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    if path.exists():
+        raise RequestError(f"{path} is there already.", fix="name another file, or remove it")
+    try:
+        if path.suffix == ".parquet":
+            pyarrow.parquet.write_table(table, path)
+        else:
+            pyarrow.csv.write_csv(table, path, pyarrow.csv.WriteOptions(quoting_style="needed"))
+    except OSError as failed:
+        raise RequestError(f"{path} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None
+
+
+def _table(path: Path) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise RequestError(f"{path} is larger than 2 GiB.", fix="check it in parts")
+        if path.suffix == ".parquet":
+            return pyarrow.parquet.read_table(path)
+        # As texts, so that what is not repaired leaves as it came.
+        options = pyarrow.csv.ConvertOptions(
+            column_types={name: pa.string() for name in column_names(path)}, strings_can_be_null=True, null_values=[""]
+        )
+        return pyarrow.csv.read_csv(path, convert_options=options)
+    except (OSError, pa.ArrowInvalid):
+        raise _unreadable(path) from None
+
+
+def _cells(attribute: Attribute, column: pa.ChunkedArray) -> NDArray[np.int64]:
+    encoded = column.combine_chunks().dictionary_encode()
+    values = [*encoded.dictionary.to_pylist(), None]
+    places = np.array([_cell(attribute, value) for value in values], dtype=np.int64)
+    return np.asarray(places[encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)])
+
+
+def _cell(attribute: Attribute, value: Any) -> int:
+    """The cell of a value; a release's word for values that are not listed is that cell again."""
+    return attribute.other_index if value == OTHER else attribute.index(value)
+
+
+def _replaced(table: pa.Table, attribute: Attribute, at: NDArray[np.int64], cells: NDArray[np.integer]) -> pa.Table:
+    import pyarrow as pa
+
+    place = table.column_names.index(attribute.name)
+    kind = table.schema.field(place).type
+    values = table[attribute.name].to_pylist()
+    for row, cell in zip(at.tolist(), cells.tolist(), strict=True):
+        value = attribute.label(cell) if cell >= 0 else None
+        values[row] = str(value) if value is not None and pa.types.is_string(kind) else value
+    return table.set_column(place, table.schema.field(place), pa.array(values, kind))
