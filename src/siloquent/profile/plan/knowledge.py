@@ -139,7 +139,7 @@ class Knowledge:
 
 
 def extremes(opens: NDArray[np.bool_], *, largest: bool, count: int) -> list[int]:
-    """The ``count`` largest maximal sets of ``opens`` (over all masks), or the smallest minimal ones, by size and mask."""
+    """The ``count`` largest maximal sets of ``opens`` (over masks), or the smallest minimal ones, by size and mask."""
     every = np.arange(len(opens))
     beyond = opens.copy()
     for column in columns_of(len(opens) - 1):

@@ -75,6 +75,8 @@ class ProfileSpec:
         if not isinstance(self.min_rows, int) or self.min_rows < 2:
             # One row is one value: what is shared of it is membership of that row.
             raise RequestError("min_rows is at least 2: a single row would be shown whole.", fix="min_rows=30")
+        if self.protocol == "smfd" and (self.empty_lhs or "keys" in self.kinds):
+            raise RequestError("The thesis' protocol has neither empty left sides nor keys.", fix='protocol="padded"')
         if not self.deadline > 0:
             raise RequestError("deadline is a number of seconds above 0.", fix="deadline=86400")
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from siloquent.errors import ProtocolError
+from siloquent.errors import ProtocolError, ReleaseError, SiloquentError
 from siloquent.federation.channel import Channel
 from siloquent.federation.crypto.framing import join_batches
 from siloquent.federation.crypto.group import Group, Ristretto
@@ -61,6 +61,11 @@ def respond(channel: Channel, open_rows: Open, *, group: Group | None = None, sa
         if broken.code in ("aborted_by", "session_closed"):
             raise
         channel.abort(broken.code)
+    except SiloquentError:
+        # What is wrong here is this party's own business; the others only learn that it is gone.
+        with suppress(ProtocolError):
+            channel.abort("protocol_failed")
+        raise
 
 
 @dataclass(slots=True)
@@ -113,7 +118,7 @@ class _Walk:
         if snapshot.columns != self.terms.columns or snapshot.rows < spec.min_rows:
             raise ProtocolError("policy_refused", role=channel.me)
         self.data = PartyData(snapshot, channel.session, spec.most, spec.empty_lhs, self.group)
-        salt = channel.state.get("salt") or secrets.token_bytes(32)
+        salt = channel.state.get("salt") or secrets.token_bytes(32)  # allowed: salt of a commitment, no noise
         channel.state.put("salt", salt)
         joined = {
             "columns": digest_of_columns(self.terms.columns),
@@ -127,7 +132,7 @@ class _Walk:
         self._share_canary_key()
         self.key = joint_key(self.group, proven_keys(channel, self.group, members.workers))
         told = self._told("start")
-        self.sizes = [int(size) for size in told["sizes"]]
+        self.sizes = _whole_numbers(told.get("sizes"))
         if len(self.sizes) != len(members.parties) or self.sizes[self._me] != joined["size"]:
             raise ProtocolError("planner_mismatch", role=self._moderator, step="start")
 
@@ -252,7 +257,8 @@ class _Walk:
             sets = traversal.new_sets(candidates)
             if told.get("sets") != sets or told.get("digest") != digest_of(plain_candidates(candidates)):
                 raise ProtocolError("planner_mismatch", role=self._moderator, step=f"s0/{number}")
-            first, second = int(told["first"]), int(told["first"]) + len(sets)
+            (first,) = _whole_numbers([told.get("first")])
+            second = first + len(sets)
             for query, mask in enumerate(sets, start=first):
                 if not self.channel.sent(self._first, f"m1/{query}"):
                     pairs = self.data.encrypted(mask, self.key, query, own=own)
@@ -268,6 +274,12 @@ class _Walk:
             self.say(f"level {number}: {len(candidates)} candidates")
         return minimal(traversal.found), []
 
+    def _told_report(self, step: str) -> FDReport:
+        try:
+            return report_from_plain(self._told(step))
+        except ReleaseError:
+            raise ProtocolError("bad_encoding", role=self._moderator, step=step) from None
+
     def _check_own(self, found: Sequence[FD]) -> None:
         """What is said to hold in every party holds on this party's rows."""
         if any(not self.data.holds(lhs, right) for lhs, right in found):
@@ -276,7 +288,7 @@ class _Walk:
     def _agree(self, ufds: list[FD], keys: list[int]) -> FDReport:
         """Compare the moderator's report with what this party computed, then confirm it."""
         self._check_own(ufds)
-        report = report_from_plain(self._told("report"))
+        report = self._told_report("report")
         spec = self.terms.spec
         same = (
             report.ufd == dependencies_of(ufds, spec.columns)
@@ -289,7 +301,7 @@ class _Walk:
         if not same:
             raise ProtocolError("planner_mismatch", role=self._moderator, step="report")
         self.channel.send(self._moderator, "agreed", pack_json({"digest": report.digest()}))
-        final = report_from_plain(self._told("final"))
+        final = self._told_report("final")
         if final.digest() != report.digest():
             raise ProtocolError("planner_mismatch", role=self._moderator, step="final")
         for name in ("own", "canary", "salt", *(f"with-{worker}" for worker in self.channel.members.workers)):
@@ -314,3 +326,14 @@ def with_canaries(own: Sequence[bool], canaries: Any, me: int, parties: int) -> 
         raise ProtocolError("bad_encoding")
     real = iter(own)
     return [places[place] != me if place in places else next(real) for place in range(total)]
+
+
+def _whole_numbers(plain: Any) -> list[int]:
+    """A list of whole numbers that are not negative.
+
+    Raises:
+        ProtocolError: ``bad_encoding``.
+    """
+    if not isinstance(plain, list) or any(type(number) is not int or number < 0 for number in plain):
+        raise ProtocolError("bad_encoding")
+    return plain

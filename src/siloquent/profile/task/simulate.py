@@ -12,7 +12,7 @@ from siloquent.federation.crypto.worker import ChainWorker
 from siloquent.profile.measure import Snapshot, snapshot_of_arrow
 from siloquent.profile.spec import Column, FDReport, ProfileSpec
 from siloquent.profile.task.discover import discover
-from siloquent.profile.task.respond import respond
+from siloquent.profile.task.respond import Open, respond
 from siloquent.profile.task.terms import Say, Terms, silent
 
 
@@ -40,7 +40,8 @@ def simulate(
     if len(tables) < 2 or workers < 2:
         raise RequestError("A simulation has two parties and two workers at least.", fix="--split 3 --workers 3")
     chosen = network or MemoryNetwork(roster(len(tables), workers))
-    parts = parts_of(chosen.members, Terms(spec, tuple(columns)), tables, group=group or Ristretto(), say=say)
+    snapshots = [open_in_memory(table, name) for table, name in zip(tables, chosen.members.parties, strict=True)]
+    parts = parts_of(chosen.members, Terms(spec, tuple(columns)), snapshots, group=group or Ristretto(), say=say)
     reports = run_all(chosen, parts)
     report = reports[chosen.members.moderator]
     assert isinstance(report, FDReport)
@@ -54,23 +55,29 @@ def roster(parties: int, workers: int) -> Members:
     return Members((*names, Member("office", "moderator")))
 
 
+def open_in_memory(table: Any, name: str) -> Open:
+    """Rows in the open as a party opens its own."""
+
+    def open_rows(agreed: Terms) -> Snapshot:
+        random = name.encode().ljust(16, b"\0")
+        return snapshot_of_arrow(table, agreed.columns, nulls=agreed.spec.nulls, party=name, random=random)
+
+    return open_rows
+
+
 def parts_of(
-    members: Members, terms: Terms, tables: Sequence[Any], *, group: Group, say: Say = silent
+    members: Members, terms: Terms, rows: Sequence[Open], *, group: Group, say: Say = silent
 ) -> dict[str, Callable[[Channel], FDReport | None]]:
-    """What each role runs."""
+    """What each role runs; ``rows``: how each party opens its own."""
 
-    def party(table: Any, name: str) -> Callable[[Channel], FDReport]:
-        def open_rows(agreed: Terms) -> Snapshot:
-            random = name.encode().ljust(16, b"\0")
-            return snapshot_of_arrow(table, agreed.columns, nulls=agreed.spec.nulls, party=name, random=random)
-
+    def party(open_rows: Open) -> Callable[[Channel], FDReport]:
         return lambda channel: respond(channel, open_rows, group=group)
 
     def worker(channel: Channel) -> None:
         ChainWorker(channel, group).run()
 
     parts: dict[str, Callable[[Channel], FDReport | None]] = {
-        name: party(table, name) for name, table in zip(members.parties, tables, strict=True)
+        name: party(open_rows) for name, open_rows in zip(members.parties, rows, strict=True)
     }
     parts |= dict.fromkeys(members.workers, worker)
     parts[members.moderator] = lambda channel: discover(channel, terms, group=group, say=say)

@@ -1,0 +1,226 @@
+"""Roles that do not follow the protocol are found, or what they can do is declared: one test a play."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from siloquent.errors import ProtocolError
+from siloquent.federation.channel import Channel, Member, Members, MemoryNetwork
+from siloquent.federation.crypto import chain
+from siloquent.federation.crypto.framing import join_batches
+from siloquent.federation.crypto.worker import ChainWorker
+from siloquent.federation.payload import pack_bytes, pack_json, pack_words, unpack_bytes, unpack_json, unpack_words
+from siloquent.profile.measure import Snapshot
+from siloquent.profile.task.terms import Terms
+from unit.federation.crypto.toy import ToyGroup
+from unit.profile.lattice import network, random_parts
+from unit.profile.roles import honest, refused, tampering
+
+PARTS = random_parts(1, columns=4)
+Alter = Callable[[bytes], bytes]
+
+
+def play(role: str, step: str, alter: Alter, **spec: Any) -> str:
+    """How a session ends in which ``role`` changes what it sends at ``step``."""
+    net = network(3, 3)
+    parts = honest(net, PARTS, **spec)
+    parts[role] = tampering(parts[role], step, alter)
+    return refused(net, parts)
+
+
+def batches_of(raw: bytes) -> list[bytes]:
+    content, found, at = unpack_bytes(raw), [], 0
+    while at < len(content):
+        count = int.from_bytes(content[at : at + 4], "big")
+        found.append(content[at + 4 : at + 4 + 32 * count])
+        at += 4 + 32 * count
+    return found
+
+
+def each(change: Callable[[bytes], bytes]) -> Alter:
+    """Change every batch in a message of batches."""
+    return lambda raw: pack_bytes(join_batches(change(batch) for batch in batches_of(raw)))
+
+
+def random_elements(count: int) -> bytes:
+    return ToyGroup().from_uniform(np.random.default_rng(3).bytes(64 * count))
+
+
+WORKER_PLAYS: dict[str, tuple[str, str, Alter, str]] = {
+    "drops an element": ("w1", "c2/", each(lambda batch: batch[32:]), "batch_size"),
+    "adds an element": ("w1", "c2/", each(lambda batch: batch + random_elements(1)), "batch_size"),
+    "doubles an element": ("w2", "c3/", each(lambda batch: batch[32:] + batch[-32:]), "duplicate_points"),
+    "sends no elements": ("w1", "c2/", each(lambda batch: b"\2" + bytes(31) + batch[32:]), "bad_encoding"),
+    "sends the identity": ("w1", "c2/", each(lambda batch: bytes(32) + batch[32:]), "bad_encoding"),
+    "replaces all elements": ("w2", "c3/", each(lambda batch: random_elements(len(batch) // 32)), "duplicate_points"),
+    "miscounts": ("w3", "c4/", lambda raw: pack_words(unpack_words(raw) + 1), "canary_failed"),
+    "says that nothing is shared": ("w3", "c4/", lambda raw: pack_words(unpack_words(raw) * 0), "canary_failed"),
+    "counts more than there can be": ("w3", "c4/", lambda raw: pack_words(unpack_words(raw) + 10**6), "canary_failed"),
+    "leaves a count out": ("w3", "c4/", lambda raw: pack_words(unpack_words(raw)[1:]), "batch_size"),
+    "says yes to all": ("w3", "v4/", lambda raw: pack_bytes(b"\1" * len(unpack_bytes(raw))), "canary_failed"),
+    "says no to all": ("w3", "v4/", lambda raw: pack_bytes(b"\0" * len(unpack_bytes(raw))), "canary_failed"),
+    "publishes a key that it does not know": (
+        "w2",
+        "key",
+        lambda raw: pack_bytes(ToyGroup().base((7).to_bytes(32, "little")) + unpack_bytes(raw)[32:]),
+        "bad_encoding",
+    ),
+    "drops a ballot": ("w1", "v2/", lambda raw: pack_bytes(unpack_bytes(raw)[64:]), "batch_size"),
+}
+
+
+@pytest.mark.parametrize(("role", "step", "alter", "code"), WORKER_PLAYS.values(), ids=WORKER_PLAYS)
+def test_a_worker_that_deviates_is_found(role: str, step: str, alter: Alter, code: str) -> None:
+    found = play(role, step, alter)
+    # Random elements are found as duplicates where one batch is repeated, and by the canaries in any case.
+    assert found == code or (code == "duplicate_points" and found == "canary_failed")
+
+
+class OtherExponents(ChainWorker):
+    """Multiplies each party's batch by an exponent of its own: equalities between parties are lost."""
+
+    def _hopped(self, chunk: int, queries: list[int], sizes: list[int], *, exact: bool) -> bytes:
+        message = super()._hopped(chunk, queries, sizes, exact=exact)
+        group = ToyGroup()
+        spoiled = [group.times(b, (2 + i).to_bytes(32, "little")) for i, b in enumerate(batches_of(message))]
+        return pack_bytes(join_batches(spoiled))
+
+
+def test_a_worker_with_two_exponents_fails_the_canaries() -> None:
+    net = network(3, 3)
+    parts = honest(net, PARTS)
+    parts["w2"] = lambda channel: OtherExponents(channel, ToyGroup()).run()
+    assert refused(net, parts) == "canary_failed"
+
+
+def test_a_worker_that_copies_one_batch_over_anothers_fails_the_canaries() -> None:
+    def copy(raw: bytes) -> bytes:
+        batches = batches_of(raw)
+        return pack_bytes(join_batches([batches[at - at % 3] for at in range(len(batches))]))
+
+    assert play("w2", "c3/", copy) == "canary_failed"
+
+
+def test_a_worker_that_is_asked_a_query_twice_refuses() -> None:
+    def again(raw: bytes) -> bytes:
+        order = unpack_json(raw)
+        if order["do"] == "hop":
+            order["chunks"] = [[0] for _ in order["chunks"]]
+        return pack_json(order)
+
+    net = network(3, 3)
+    parts = honest(net, PARTS)
+
+    def twice(channel: Channel) -> None:
+        worker = ChainWorker(channel, ToyGroup())
+        worker._take([0], [1])
+        worker._take([0], [1])
+
+    parts["w1"] = twice
+    assert refused(net, parts) == "secret_reuse"
+    assert again(pack_json({"do": "end"})) == pack_json({"do": "end"})
+
+
+def json_play(step: str, change: Callable[[Any], Any]) -> str:
+    return play("office", step, lambda raw: pack_json(change(unpack_json(raw))))
+
+
+def with_other_mask(told: Any) -> Any:
+    return {**told, "queries": [[q, m ^ 1 or 2] for q, m in told["queries"]]} if "queries" in told else told
+
+
+MODERATOR_PLAYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "asks other sets": ("u0/", with_other_mask),
+    "asks one more set": ("u0/", lambda told: {**told, "queries": [*told.get("queries", []), [9_999, 15]]}),
+    "asks a set again": (
+        "u0/",
+        lambda told: (
+            {**told, "queries": [*told["queries"], [9_999, told["queries"][0][1]]]} if "queries" in told else told
+        ),
+    ),
+    "tells more bits": ("u0/", lambda told: {**told, "bits": told["bits"] + "1"}),
+    "votes on other candidates": ("v0/", lambda told: {**told, "digest": "0" * 64}),
+    "tells fewer verdicts": ("v9/", lambda told: {"bits": told["bits"][1:]}),
+    "reports other dependencies": ("report", lambda told: {**told, "ufd": [*told["ufd"], [["b"], "c"]]}),
+    "reports another session": ("report", lambda told: {**told, "session": "00" * 32}),
+    "ends with another report": ("final", lambda told: {**told, "workers": []}),
+    "tells other sizes": ("start", lambda told: {"sizes": [size + 1 for size in told["sizes"]]}),
+}
+
+
+@pytest.mark.parametrize(("step", "change"), MODERATOR_PLAYS.values(), ids=MODERATOR_PLAYS)
+def test_parties_refuse_a_moderator_that_deviates(step: str, change: Callable[[Any], Any]) -> None:
+    assert json_play(step, change) in ("planner_mismatch", "bad_encoding")
+
+
+def test_false_verdicts_are_found_by_a_party_whose_rows_contradict_them() -> None:
+    assert json_play("v9/", lambda told: {"bits": "1" * len(told["bits"])}) in ("canary_failed", "planner_mismatch")
+
+
+def test_parties_answer_no_more_sets_than_the_terms_allow() -> None:
+    found = json_play("terms", lambda told: {**told, "most_sets": 1})
+    assert found == "planner_mismatch"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda told: {**told, "v": 99}, "version_mismatch"),
+        (lambda told: {**told, "columns": told["columns"][:-1]}, "bad_encoding"),
+        (lambda told: {**told, "spec": {**told["spec"], "protocol": "plain"}}, "bad_encoding"),
+        (lambda told: [], "bad_encoding"),
+    ],
+)
+def test_terms_that_cannot_be_read_are_refused(change: Callable[[Any], Any], code: str) -> None:
+    assert json_play("terms", change) == code
+
+
+def test_a_party_that_reads_its_columns_otherwise_is_refused_before_anything_is_sent() -> None:
+    found = play("p2", "join", lambda raw: pack_json({**unpack_json(raw), "columns": "0" * 64}))
+    assert found == "bad_encoding"
+
+
+def test_a_party_that_sends_another_number_of_elements_is_refused() -> None:
+    assert play("p1", "c1/", each(lambda batch: batch[32:])) == "batch_size"
+
+
+def test_a_party_of_few_rows_declines_and_says_no_more_than_policy() -> None:
+    net = network(3, 2)
+    small = [PARTS[0], PARTS[1][:1], PARTS[2]]
+    assert refused(net, honest(net, small, min_rows=2)) == "policy_refused"
+    assert not any(step.startswith("c1") for _, _, step, _ in net.traffic())
+
+
+def test_a_party_whose_owner_refuses_ends_the_session_before_its_rows_are_read() -> None:
+    def refuse(terms: Terms) -> Snapshot:
+        raise ProtocolError("policy_refused")
+
+    net = network(3, 2)
+    parts = honest(net, [refuse, refuse, refuse], columns=4)
+    assert refused(net, parts) == "policy_refused"
+
+
+def test_a_session_with_one_worker_is_refused() -> None:
+    members = (Member("p1", "party"), Member("p2", "party"), Member("w1", "worker"), Member("office", "moderator"))
+    net = MemoryNetwork(Members(members))
+    assert refused(net, honest(net, PARTS[:2])) == "policy_refused"
+
+
+def test_what_is_not_prevented_is_a_party_that_asks_about_a_guess() -> None:
+    """Declared: a party may put any value into its own rows, so counts tell it whether others hold it."""
+    guess = PARTS[0].copy()
+    guess[:] = PARTS[1][0]
+    guess[0] = PARTS[0][0]
+    net = network(2, 2)
+    assert refused(net, honest(net, [guess, PARTS[1]])) == "no refusal"
+
+
+def test_a_batch_is_counted_only_when_all_its_elements_differ() -> None:
+    batch = random_elements(3)
+    assert chain.tally([batch, batch]).tolist() == [0, 3]
+    with pytest.raises(ProtocolError, match="twice"):
+        chain.tally([batch, batch + batch[:32]])

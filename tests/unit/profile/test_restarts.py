@@ -1,0 +1,91 @@
+"""Any role may die at any call and come back: the session ends with the same result, and no message is sent twice."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from siloquent.errors import ProtocolError
+from siloquent.federation.channel import MemoryNetwork
+from siloquent.federation.crypto.keeping import kept_seed, moved_on, passes_done
+from unit.profile.lattice import as_dependencies, exhaustive, network, random_parts
+from unit.profile.roles import honest, mortal, run
+
+ROLES = ("p1", "p2", "p3", "w1", "w2", "office")
+
+
+@pytest.mark.parametrize("protocol", ["padded", "fast", "smfd"])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_session_survives_the_deaths_of_its_roles(protocol: str, seed: int) -> None:
+    rng = np.random.default_rng([seed, len(protocol)])
+    parts = random_parts(seed, columns=3, rows=6)
+    net = network(3, 2, seed=seed + 1)
+    roles = honest(net, parts, protocol=protocol)
+    for name in ROLES:
+        deaths = [(int(rng.integers(1, 30)), bool(rng.integers(2))) for _ in range(int(rng.integers(1, 4)))]
+        roles[name] = mortal(net, name, roles[name], deaths)
+    report = run(net, roles)
+    assert report.cfd == as_dependencies(exhaustive(parts), 3)
+    assert report.ufd == as_dependencies(exhaustive([np.concatenate(parts)]), 3)
+
+
+def test_every_single_death_of_one_worker_is_survived() -> None:
+    parts = random_parts(3, columns=3, rows=6)
+    for at in range(1, 26):
+        for after in (False, True):
+            net = network(3, 2, seed=at)
+            roles = honest(net, parts)
+            roles["w1"] = mortal(net, "w1", roles["w1"], [(at, after)])
+            assert run(net, roles).ufd == as_dependencies(exhaustive([np.concatenate(parts)]), 3)
+
+
+def test_seeds_are_replaced_after_each_pass_and_erased_at_the_end() -> None:
+    net = network(3, 2)
+    run(net, honest(net, random_parts(1, columns=4)))
+    for role in ("p1", "p2", "w1", "w2"):
+        left = net.channel(role).state
+        for name in ("own", "with-p1", "with-w1", "elgamal", "canary"):
+            assert left.get(name) is None
+
+
+def test_a_crash_while_seeds_are_replaced_leaves_all_old_or_all_new() -> None:
+    class Full(Exception):
+        pass
+
+    names = ("own", "with-w1", "with-w2")
+    for allowed in range(8):
+        state = MemoryNetwork(network().members).channel("p1").state
+        old = {name: kept_seed(state, name) for name in names}
+        real_put, left = state.put, [allowed]
+
+        def put(key: str, value: bytes, real: object = real_put, left: list[int] = left) -> None:
+            if left[0] == 0:
+                raise Full
+            left[0] -= 1
+            real(key, value)  # type: ignore[operator]
+
+        state.put = put  # type: ignore[method-assign]
+        with suppress(Full):
+            moved_on(state, 0, names)
+        state.put = real_put  # type: ignore[method-assign]
+        crashed_before = passes_done(state) == 0
+        assert not crashed_before or {name: kept_seed(state, name) for name in names} == old
+        moved_on(state, 0, names)
+        new = {name: kept_seed(state, name) for name in names}
+        assert passes_done(state) == 1
+        assert not set(new.values()) & set(old.values())
+        moved_on(state, 0, names)
+        assert {name: kept_seed(state, name) for name in names} == new
+
+
+def test_a_role_that_lost_its_state_is_told_so() -> None:
+    """Its seeds are other ones now, so what it would send contradicts what it sent."""
+    parts = random_parts(1, columns=4)
+    net = network(3, 2)
+    roles = honest(net, parts)
+    run(net, roles)
+    fresh = net.channel("w1")
+    with pytest.raises(ProtocolError, match="two contents"):
+        roles["w1"](fresh)
