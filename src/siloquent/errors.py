@@ -228,7 +228,7 @@ class ProtocolError(SiloquentError):
         self, cause: str = "protocol_failed", *, role: str = "", step: str = "", where: str = "", fix: str = ""
     ) -> None:
         text, mend = CAUSES[cause]
-        self.code, self.role, self.step = cause, role, step
+        self.code, self.role, self.step, self.where = cause, role, step, where
         told = [f"role {role}" * bool(role), f"step {step}" * bool(step), where]
         named = ", ".join(filter(None, told))
         super().__init__(f"{text} ({named})" if named else text, fix=fix or mend)
