@@ -244,6 +244,7 @@ class Session:
             )
         if known is None:
             own: dict[str, Any] = dict(zip(("accountant", "unit", "adjacency"), declared, strict=True))
+            own["disclosures"] = schema.budget.disclosures
             return self.ledger.open_account(account, limit=limit, parent=parent, **({} if parent else own))
         if (known.accountant, known.unit, known.adjacency) != declared:
             raise LedgerError(

@@ -82,6 +82,7 @@ class BudgetEntry(Strict):
     epoch: int = 1
     analysts: dict[str, str | int] = {}
     sharing: Literal["pool", "own"] = "pool"
+    disclosures: bool = False
 
 
 class TableFile(Strict):

@@ -49,6 +49,7 @@ class Budget:
     """What may be spent on a table in one epoch. Exact fractions; ``shares``: of it that each analyst may spend.
 
     ``sharing``: whether an analyst's questions may draw from all earlier answers (pool) or from their own alone.
+    ``disclosures``: whether protocols may run that are outside differential privacy; each is recorded.
     """
 
     accountant: Literal["pure", "zcdp"]
@@ -59,6 +60,7 @@ class Budget:
     epoch: int = 1
     shares: tuple[tuple[str, Fraction], ...] = ()
     sharing: Literal["pool", "own"] = "pool"
+    disclosures: bool = False
 
     def __post_init__(self) -> None:
         given = [amount for amount in (self.epsilon, self.rho) if amount is not None]
