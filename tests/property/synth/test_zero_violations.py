@@ -91,7 +91,7 @@ def drawn(compiled: CompiledConstraints, rows: int, random: np.random.Generator)
     return np.stack([(random.random(rows) ** 2 * size).astype(np.int64) for size in compiled.sizes], axis=1)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(declared=constraints, rows=st.integers(0, 60), seed=st.integers(0, 9), measured=st.booleans())
 def test_no_hard_constraint_is_broken(declared: list[Constraint], rows: int, seed: int, measured: bool) -> None:
     circumstances = Circumstances(one_way_deviation=[0.1, 50.0][seed % 2], table_deviation=[0.1, 50.0][seed % 3 > 0])
@@ -117,7 +117,7 @@ def test_no_hard_constraint_is_broken(declared: list[Constraint], rows: int, see
     assert ((after >= 0) & (after < np.array(compiled.sizes))).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(declared=st.lists(denials(), min_size=1, max_size=4))
 def test_irreflexive_constraints_are_never_refused(declared: list[Constraint]) -> None:
     compiled = compile_constraints(SCHEMA, constraints=declared, probe=False)

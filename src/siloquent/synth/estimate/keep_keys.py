@@ -35,7 +35,9 @@ def make_unique(
     sizes = tuple(compiled.sizes[column] for column in columns.tolist())
     masks = inside(key.attributes, compiled.masks)
     finest = int(columns[int(np.argmax(sizes))])
-    repeated = _repeated(rows, key, compiled, random)
+    moved = np.zeros(len(rows), dtype=bool)
+    repeated = _repeated(rows, key, compiled, moved, random)
+    moved[repeated] = True
     for _ in range(ROUNDS):
         if not len(repeated):
             return
@@ -43,16 +45,20 @@ def make_unique(
         tried[repeated, finest] = random.choice(rows[:, finest], len(repeated))
         good = clean(tried[repeated], masks, compiled)
         rows[repeated[good], finest] = tried[repeated[good], finest]
-        repeated = _repeated(rows, key, compiled, random)
+        repeated = _repeated(rows, key, compiled, moved, random)
     _to_free(rows, repeated, key, columns, sizes, compiled, random)
 
 
 def _repeated(
-    rows: NDArray[np.int32], key: CompiledConstraint, compiled: CompiledConstraints, random: np.random.Generator
+    rows: NDArray[np.int32],
+    key: CompiledConstraint,
+    compiled: CompiledConstraints,
+    moved: NDArray[np.bool_],
+    random: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """All rows but one, at random, of each combination that occurs more than once."""
-    known = _known(rows, key, compiled)
-    places = random.permutation(np.flatnonzero(known))
+    """All rows but one of each combination that occurs more than once; one that was not moved stays, else any."""
+    places = random.permutation(np.flatnonzero(_known(rows, key, compiled)))
+    places = places[np.argsort(moved[places], kind="stable")]
     columns = compiled.columns(key.attributes)
     _, first = np.unique(group_of(rows[np.ix_(places, columns)]), return_index=True)
     return np.sort(np.delete(places, first))
@@ -86,7 +92,7 @@ def _to_free(
                 drawn[:, column] = random.integers(0, size, len(drawn))
             good = clean(drawn, masks, compiled)
             rows[repeated[good]] = drawn[good]
-            repeated = _repeated(rows, key, compiled, random)
+            repeated = _repeated(rows, key, compiled, np.isin(np.arange(len(rows)), repeated), random)
     else:
         free = _free(rows, key, columns, sizes, compiled)
         if len(free) >= len(repeated):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -69,15 +70,17 @@ def drafts_of(needs: Sequence[TableNeed], covered: dict[int, int]) -> list[Draft
     for x, those in turned.items():
         ys = frozenset(need.rhs for need in those)
         # One y is always found among enough x's; combinations of several may be without any x, and then give way.
-        enough = len(those) == 1 and _has_room(those[0])
+        enough = len(those) == 1 and _has_room(those[0], needs)
         writes = frozenset((x,)) if enough else ys | {x}
         drafts.append(Draft("reverse", tuple(need.constraint for need in those), ys | {x}, writes))
     return drafts
 
 
-def _has_room(need: TableNeed) -> bool:
+def _has_room(need: TableNeed, needs: Sequence[TableNeed]) -> bool:
     """Whether every y can have an x of its own, whatever the rows hold."""
-    return need.lhs_steps[0] >= need.rhs_size and not need.rules and not need.reference
+    written = [math.prod(n.lhs_sizes) for n in needs if n.rhs == need.rhs and n.way == "forward" and not n.when]
+    # An attribute that is looked up has at most as many values as the table has entries.
+    return need.lhs_steps[0] >= min([need.rhs_size, *written]) and not need.rules and not need.reference
 
 
 def draft_of_mask(mask: Mask) -> Draft:
