@@ -1,0 +1,162 @@
+"""The server and its accounts, from the command line of the machine that it runs on."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from siloquent.cli.commands import Options, command
+from siloquent.cli.screen import LEFT
+from siloquent.documents.plain import clean
+from siloquent.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from siloquent.server.tokens import Tokens
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    command(app, "serve", serve, panel="Server")
+    command(app, "openapi", openapi, panel="Server")
+    group = typer.Typer(help="Who may come in: tokens are shown once and kept as hashes.")
+    command(group, "create", create)
+    command(group, "list", list_all)
+    command(group, "revoke", revoke)
+    app.add_typer(group, name="token", rich_help_panel="Server")
+
+
+def serve(
+    options: Options,
+    host: Annotated[str | None, typer.Option("--host", help="The address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option("--port", help="The port.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="The certificate, PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, PEM.")] = None,
+    login: Annotated[str | None, typer.Option("--login", metavar="TOKEN_ID", help="Print its login link.")] = None,
+    show: Annotated[bool, typer.Option("--show", help="Only show the settings.")] = False,
+) -> None:
+    """Serve the workspace: an HTTP API and pages. By itself it speaks to this machine only."""
+    options.require_owner("Serving")
+    _require_extra()
+    from siloquent.server.settings import read_settings
+
+    folder = _folder(options)
+    flags = {
+        "host": host,
+        "port": port,
+        "tls_cert": None if tls_cert is None else str(tls_cert),
+        "tls_key": None if tls_key is None else str(tls_key),
+    }
+    settings = read_settings(folder, flags=flags)
+    plain = {name: getattr(settings, name) for name in settings.__dataclass_fields__}
+    if show:
+        if options.as_json:
+            options.screen.document({"schema": "siloquent/server-settings/1", **plain})
+        else:
+            options.screen.facts([(name, str(value)) for name, value in plain.items()])
+        return
+    import uvicorn
+
+    from siloquent.server import make_app
+
+    app = make_app(folder, settings)
+    address = f"{'https' if settings.tls_cert else 'http'}://{settings.host}:{settings.port}"
+    if login is not None:
+        options.screen.line(f"{address}/login/{app.state.house.tokens.login_link(login)}")
+    options.screen.note(f"{address} serves {folder}. Control-C ends it.")
+    uvicorn.run(
+        app,
+        host=settings.host,
+        port=settings.port,
+        ssl_certfile=settings.tls_cert or None,
+        ssl_keyfile=settings.tls_key or None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(settings.trusted_proxy),
+        forwarded_allow_ips=settings.trusted_proxy or "127.0.0.1",
+        timeout_keep_alive=75,
+        h11_max_incomplete_event_size=16 * 2**10,
+    )
+
+
+def openapi(options: Options) -> None:
+    """Print the API's description (OpenAPI 3.1)."""
+    _require_extra()
+    from siloquent.server import make_app, read_settings
+
+    folder = _folder(options)
+    app = make_app(folder, read_settings(folder))
+    document = app.openapi()
+    app.state.house.desk.close()
+    app.state.house.store.close()
+    options.screen.document(document)
+
+
+def create(
+    options: Options,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Who it is for; an analyst's share has this name.")],
+    role: Annotated[str, typer.Option("--role", help="owner, analyst, auditor or collector.")] = "analyst",
+    tables: Annotated[str, typer.Option("--tables", metavar="A,B", help="Only these tables (default: all).")] = "",
+    days: Annotated[int, typer.Option("--days", help="How long it lasts, at most 365.")] = 90,
+) -> None:
+    """Make a token. It is shown once: what is kept is a hash."""
+    options.require_owner("Making a token")
+    wanted = tuple(filter(None, (one.strip() for one in tables.split(","))))
+    text = _tokens(options).create(name, role, tables=wanted, days=days)
+    if options.as_json:
+        made = {"schema": "siloquent/token/1", "name": name, "role": role, "tables": list(wanted), "token": text}
+        options.screen.document(made)
+        return
+    options.screen.line(text)
+    options.screen.note(f"Give it to {clean(name)}; it is not shown again. Its id is {text[3:11]}.")
+
+
+def list_all(options: Options) -> None:
+    """List tokens, without their secrets."""
+    options.require_owner("The list of tokens")
+    found = _tokens(options).list()
+    if options.as_json:
+        options.screen.document({"schema": "siloquent/token-list/1", "tokens": found})
+        return
+    columns: list[tuple[str, Any]] = [(name, LEFT) for name in ("id", "name", "role", "tables", "until", "state")]
+    options.screen.table(columns, [_line(one) for one in found])
+    if not found:
+        options.screen.note("Nobody may come in yet: siloquent token create NAME --role analyst")
+
+
+def _line(one: dict[str, Any]) -> tuple[str, ...]:
+    until = time.strftime("%Y-%m-%d", time.gmtime(one["expires"]))
+    state = "revoked" if one["revoked"] else "expired" if one["expires"] < time.time() else "open"
+    return clean(one["id"]), clean(one["name"]), one["role"], clean(", ".join(one["tables"]) or "all"), until, state
+
+
+def revoke(options: Options, token: Annotated[str, typer.Argument(metavar="ID", help="The token's id.")]) -> None:
+    """End a token and every browser session that it opened, at once."""
+    options.require_owner("Revoking a token")
+    _tokens(options).revoke(token)
+    options.screen.line(f"{clean(token)} opens nothing any more.")
+
+
+def _folder(options: Options) -> Path:
+    from siloquent.schema.workspace import find_workspace, read_workspace
+
+    return read_workspace(options.workspace or find_workspace(Path.cwd())).folder
+
+
+def _tokens(options: Options) -> Tokens:
+    from siloquent.server.store import Store
+    from siloquent.server.tokens import Tokens
+
+    return Tokens(Store(_folder(options) / "server.sqlite"))
+
+
+def _require_extra() -> None:
+    try:
+        import fastapi  # noqa: F401
+        import jinja2  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise MissingExtra("server", "Serving a workspace") from None

@@ -1,0 +1,120 @@
+"""The application: routes behind a guard, limits around them, one form of error."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from siloquent.server import problems
+from siloquent.server.desk import Desk
+from siloquent.server.guard import House
+from siloquent.server.jobs import Jobs
+from siloquent.server.limits import BodyLimit, Rates, Room, Slots
+from siloquent.server.routes import answers, jobs, money, releases, tables, tokens
+from siloquent.server.settings import Settings
+from siloquent.server.store import Store
+from siloquent.server.tokens import Tokens
+from siloquent.server.web import access, asking, books, declared
+from siloquent.server.web.pages import Pages
+from siloquent.version import VERSION
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+def make_app(folder: Path, settings: Settings) -> Any:
+    """The ASGI application that serves the workspace in ``folder``.
+
+    Raises:
+        SchemaError, LedgerError: as opening the workspace does; a server that cannot answer does not start.
+    """
+    from siloquent.door import open_session
+
+    open_session(folder).close()  # what is wrong with it is said now, not to the first person who asks
+    store = Store(folder / "server.sqlite")
+    house = House(
+        settings=settings,
+        store=store,
+        tokens=Tokens(store),
+        desk=Desk(folder, workers=settings.workers),
+        rates=Rates(rate=settings.rate_per_second, burst=settings.burst),
+        room=Room(each=settings.running, all_=settings.queue),
+        slots=Slots(),
+        jobs=Jobs(folder, store, most=settings.jobs, most_bytes=settings.job_bytes),
+    )
+
+    @asynccontextmanager
+    async def alive(_: FastAPI) -> AsyncIterator[None]:
+        house.jobs.start()
+        try:
+            yield
+        finally:
+            house.jobs.close()
+            house.desk.close()
+            store.close()
+
+    app = FastAPI(
+        title="siloquent",
+        version=VERSION,
+        description="Learn from data that you may not see.",
+        lifespan=alive,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+    )
+    app.state.house, app.state.folder = house, folder
+    problems.install(app)
+    for part in (tables, answers, jobs, releases, money, tokens):
+        app.include_router(part.router, prefix="/v1")
+    _watchers(app)
+    app.state.pages = Pages(app)
+    for part in (access, asking, declared, books):
+        app.include_router(part.router)
+    headers = {**HEADERS, **({"Strict-Transport-Security": "max-age=31536000"} if settings.is_secure else {})}
+    app.add_middleware(BodyLimit, settings=settings, headers=headers)
+    return app
+
+
+def _watchers(app: FastAPI) -> None:
+    """What an operator's machines ask: no label comes from data."""
+
+    @app.get("/healthz", include_in_schema=False)
+    async def healthz() -> Response:
+        return PlainTextResponse("ok\n")
+
+    @app.get("/readyz", include_in_schema=False)
+    async def readyz() -> Response:
+        await app.state.house.desk.run(None, lambda session: session.ledger.head())
+        return PlainTextResponse("ready\n")
+
+    @app.get("/metrics", include_in_schema=False)
+    async def metrics(request: Request) -> Response:
+        if request.client is None or request.client.host not in ("127.0.0.1", "::1", "testclient"):
+            raise problems.not_found()
+        house: House = app.state.house
+        states = house.store.all("SELECT state, count(*) AS n FROM job GROUP BY state ORDER BY state")
+        lines = [
+            "# TYPE siloquent_waiting gauge",
+            f"siloquent_waiting {house.desk.waiting}",
+            "# TYPE siloquent_slot_overruns_total counter",
+            f"siloquent_slot_overruns_total {house.slots.overruns}",
+            "# TYPE siloquent_jobs gauge",
+            *(f'siloquent_jobs{{state="{row["state"]}"}} {row["n"]}' for row in states),
+        ]
+        return PlainTextResponse("\n".join(lines) + "\n")

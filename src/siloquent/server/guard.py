@@ -1,0 +1,122 @@
+"""Who is this, may they, and not too often: the one dependency of every route."""
+
+from __future__ import annotations
+
+import hmac
+import string
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+
+from siloquent.server.desk import Desk
+from siloquent.server.limits import Rates, Room, Slots
+from siloquent.server.problems import Refused, not_found
+from siloquent.server.roles import ROUTES
+from siloquent.server.settings import Settings
+from siloquent.server.store import Store
+from siloquent.server.tokens import Person, Tokens
+
+if TYPE_CHECKING:
+    from siloquent.server.jobs import Jobs
+
+COOKIE = "siloquent"
+SAFE = ("GET", "HEAD")
+_PRINTABLE = frozenset(string.printable[:95])
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """What every route is handed: ``app.state.house``."""
+
+    settings: Settings
+    store: Store
+    tokens: Tokens
+    desk: Desk
+    rates: Rates
+    room: Room
+    slots: Slots
+    jobs: Jobs
+
+
+def house_of(request: Request) -> House:
+    """The parts of the server."""
+    house: House = request.app.state.house
+    return house
+
+
+def person_of(request: Request) -> Person | None:
+    """Who sent the request: by token, or by a page's cookie with its proof against forged forms."""
+    house, head = house_of(request), request.headers.get("authorization", "")
+    if head:
+        kind, _, text = head.partition(" ")
+        return house.tokens.person(text.strip()) if kind.lower() == "bearer" else None
+    cookie = request.cookies.get(COOKIE)
+    return house.tokens.browser(cookie) if cookie else None
+
+
+def guard(request: Request) -> Person:
+    """The person behind a request to the API, if the route is theirs.
+
+    Raises:
+        Refused: 401 nobody, 403 not this role or a forged form, 429 too often.
+    """
+    person = person_of(request)
+    if person is None:
+        raise Refused(
+            401, "unauthorised", "This needs a token that is neither expired nor revoked.",
+            fix="siloquent token create NAME --role analyst", headers={"WWW-Authenticate": "Bearer"},
+        )  # fmt: skip
+    house_of(request).rates.take(person.token)
+    route = request.scope["route"].name
+    if person.role not in ROUTES.get(route, frozenset()):
+        raise Refused(403, "not_allowed", f"A token of the role {person.role} may not do this.", fix="GET /v1/me")
+    if person.csrf and request.method not in SAFE:
+        require_proof(person, request.headers.get("x-csrf-token", ""))
+    return person
+
+
+def require_proof(person: Person, given: str) -> None:
+    """Refuse what a page of another origin made a browser send.
+
+    Raises:
+        Refused: the proof is not the session's.
+    """
+    if not hmac.compare_digest(given.encode("utf-8", "replace"), person.csrf.encode()):
+        raise Refused(403, "forged", "The form is not from this server's page.", fix="load the page again")
+
+
+def require_table(person: Person, table: str) -> None:
+    """Refuse a table that the token is not for, as if it were not there.
+
+    Raises:
+        Refused: 404.
+    """
+    if not person.may_see(table):
+        raise not_found()
+
+
+def key_of(request: Request) -> str:
+    """The idempotency key of a request that spends.
+
+    Raises:
+        Refused: there is none, or it cannot be one.
+    """
+    key = request.headers.get("idempotency-key", "")
+    check_key(key)
+    return key
+
+
+def check_key(key: str) -> None:
+    """Refuse what cannot be a key.
+
+    Raises:
+        Refused: 400.
+    """
+    if not 1 <= len(key) <= 64 or not set(key) <= _PRINTABLE:
+        raise Refused(
+            400,
+            "idempotency_key_missing",
+            "What spends needs the header Idempotency-Key with 1 to 64 printable characters; sending it again is safe.",
+            fix="Idempotency-Key: monday-report",
+        )

@@ -1,0 +1,159 @@
+"""What a request may weigh and how often it may come: checked while it arrives, before anything reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from siloquent.server.problems import Refused, document
+from siloquent.server.settings import Settings
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+MOST_HEADER_BYTES = 16 * 2**10
+MOST_REMEMBERED = 10_000
+
+
+class TooMuch(Exception):
+    """A body that outgrew its limit while it arrived."""
+
+
+class BodyLimit:
+    """ASGI middleware: bodies above a limit end the request, whatever their length header said."""
+
+    def __init__(self, app: Any, *, settings: Settings, headers: dict[str, str]) -> None:
+        self._app, self._settings, self._headers = app, settings, headers
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Pass the request on, with its body counted and the response with its headers."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        most = self._settings.upload_bytes if scope["path"] == "/v1/uploads" else self._settings.body_bytes
+        fields = {name.lower(): value for name, value in scope["headers"]}
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADER_BYTES:
+            refusal = Refused(431, "headers_too_large", "The headers are longer than 16 KiB.")
+            await document(refusal.problem)(scope, receive, self._sending(send))
+            return
+        length = fields.get(b"content-length", b"0")
+        started, seen = False, 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > most:
+                raise TooMuch
+            return message
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = True
+            await self._sending(send)(message)
+
+        try:
+            if length.isdigit() and int(length[:19]) > most:
+                raise TooMuch
+            await self._app(scope, counted, watched)
+        except TooMuch:
+            if not started:
+                refusal = Refused(
+                    413, "body_too_large", f"A body of at most {most} bytes is read here.", fix="send less"
+                )
+                await document(refusal.problem, {"Connection": "close"})(scope, receive, self._sending(send))
+
+    def _sending(self, send: Send) -> Send:
+        """``send`` with the headers that every response has."""
+
+        async def dressed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                there = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [
+                    *message["headers"],
+                    *((k.encode(), v.encode()) for k, v in self._headers.items() if k.lower().encode() not in there),
+                ]
+            await send(message)
+
+        return dressed
+
+
+class Rates:
+    """A bucket of requests for each token: ``burst`` at once, ``rate`` a second."""
+
+    def __init__(self, *, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._burst, self._clock = rate, burst, clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, who: str) -> None:
+        """Count one request.
+
+        Raises:
+            Refused: the bucket is empty; it says when to come again.
+        """
+        now = self._clock()
+        level, at = self._buckets.pop(who, (float(self._burst), now))
+        level = min(float(self._burst), level + (now - at) * self._rate)
+        self._buckets[who] = (max(0.0, level - 1), now)
+        while len(self._buckets) > MOST_REMEMBERED:
+            self._buckets.popitem(last=False)
+        if level < 1:
+            wait = max(1, math.ceil((1 - level) / self._rate))
+            raise Refused(
+                429, "too_many_requests", f"At most {self._rate:g} requests a second.", fix=f"again in {wait} s",
+                headers={"Retry-After": str(wait)},
+            )  # fmt: skip
+
+
+class Room:
+    """How many answers may run: some for each token, some for all."""
+
+    def __init__(self, *, each: int, all_: int) -> None:
+        self._each, self._all = each, all_
+        self._running: dict[str, int] = {}
+
+    @asynccontextmanager
+    async def place(self, who: str) -> AsyncIterator[None]:
+        """Hold a place for as long as the block runs.
+
+        Raises:
+            Refused: there is none.
+        """
+        mine = self._running.get(who, 0)
+        if mine >= self._each or sum(self._running.values()) >= self._all:
+            raise Refused(
+                429, "busy", "Too many answers are running.", fix="again in 1 s", headers={"Retry-After": "1"}
+            )
+        self._running[who] = mine + 1
+        try:
+            yield
+        finally:
+            self._running[who] -= 1
+            if not self._running[who]:
+                del self._running[who]
+
+
+class Slots:
+    """Answers leave at whole multiples of a length that plan and settings decide, never rows.
+
+    ``overruns`` counts answers that needed more than one length: how many tells whether lengths fit the machine.
+    """
+
+    def __init__(self) -> None:
+        self.overruns = 0
+
+    @asynccontextmanager
+    async def of(self, length_ms: int) -> AsyncIterator[None]:
+        """Leave the block, well or by an error, at a multiple of ``length_ms`` since it was entered."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            turns = math.ceil((time.monotonic() - started) * 1000 / length_ms)
+            self.overruns += turns > 1
+            await asyncio.sleep(max(0.0, started + turns * length_ms / 1000 - time.monotonic()))

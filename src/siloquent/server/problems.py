@@ -1,0 +1,89 @@
+"""Every failure as one problem document (RFC 9457), whoever raised it."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from fastapi.encoders import jsonable_encoder
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from siloquent.documents.problems import Problem, keep_details, problem_of
+from siloquent.errors import SiloquentError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+MEDIA = "application/problem+json"
+
+
+class Refused(Exception):
+    """A request that the server itself refuses, before any task hears of it."""
+
+    def __init__(self, status: int, code: str, detail: str, *, fix: str = "", headers: dict[str, str] | None = None):
+        self.problem = Problem(code, HTTPStatus(status).phrase, detail, 2, fix, http_status=status)
+        self.headers = headers or {}
+        super().__init__(detail)
+
+
+def not_found() -> Refused:
+    """The answer for what is unknown and for what is somebody else's: they look the same."""
+    return Refused(404, "not_found", "There is no such thing, or it is not yours.", fix="GET /v1/me")
+
+
+def document(problem: Problem, headers: dict[str, str] | None = None) -> Response:
+    """``problem`` as a response."""
+    return JSONResponse(problem.to_json(), problem.http_status, headers=headers, media_type=MEDIA)
+
+
+def install(app: FastAPI) -> None:
+    """Let no framework's own error page through."""
+
+    @app.exception_handler(Refused)
+    async def refused(request: Request, error: Refused) -> Response:
+        return _for(request, error.problem, error.headers)
+
+    @app.exception_handler(SiloquentError)
+    async def known(request: Request, error: SiloquentError) -> Response:
+        return _for(request, problem_of(error), {})
+
+    @app.exception_handler(RequestValidationError)
+    async def unreadable(request: Request, error: RequestValidationError) -> Response:
+        return _for(
+            request, Problem("request_unreadable", "Unreadable", _first(error), 2, "see /docs", http_status=422), {}
+        )
+
+    @app.exception_handler(HTTPException)
+    async def framework(request: Request, error: HTTPException) -> Response:
+        phrase = HTTPStatus(error.status_code).phrase
+        code = phrase.lower().replace(" ", "_").replace("-", "_")
+        problem = Problem(code, phrase, f"{phrase}.", 2, "GET /v1/me", http_status=error.status_code)
+        return _for(request, problem, dict(error.headers or {}))
+
+    @app.exception_handler(Exception)
+    async def unforeseen(request: Request, error: Exception) -> Response:
+        problem = problem_of(error)
+        keep_details(request.app.state.folder, problem, error)
+        return _for(request, problem, {})
+
+
+def _first(error: RequestValidationError) -> str:
+    """Where the first fault is and what is expected there; what was sent is not repeated."""
+    (first, *_) = jsonable_encoder([{"loc": e["loc"], "msg": e["msg"]} for e in error.errors()]) or [
+        {"loc": (), "msg": ""}
+    ]
+    place: list[Any] = [str(part)[:40] for part in first["loc"]]
+    return f"{'.'.join(place[:8])}: {str(first['msg'])[:200]}."
+
+
+def _for(request: Request, problem: Problem, headers: dict[str, str]) -> Response:
+    """A page for a browser's form, a document for everybody else."""
+    pages = getattr(request.app.state, "pages", None)
+    if pages is not None and pages.wants_page(request):
+        page: Response = pages.problem(request, problem, headers)
+        return page
+    return document(problem, headers)

@@ -1,0 +1,46 @@
+"""Who may do what: one table. A route that is not in it cannot be reached, and a test walks all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from siloquent.server.tokens import Role
+
+EVERYBODY: frozenset[Role] = frozenset(("owner", "analyst", "auditor"))
+ANALYST: frozenset[Role] = frozenset(("analyst",))
+OWNER: frozenset[Role] = frozenset(("owner",))
+ASKERS: frozenset[Role] = ANALYST | OWNER
+BOOKS: frozenset[Role] = frozenset(("owner", "auditor"))
+
+ROUTES: Mapping[str, frozenset[Role]] = MappingProxyType(
+    {
+        "me": EVERYBODY | frozenset(("collector",)),
+        "list_tables": EVERYBODY,
+        "show_table": EVERYBODY,
+        "put_table": OWNER,
+        "check_table": OWNER,
+        "upload": OWNER,
+        "explain": ANALYST,
+        "answer": ANALYST,
+        "create_job": ANALYST,
+        "list_jobs": ASKERS,
+        "show_job": ASKERS,
+        "job_events": ASKERS,
+        "cancel_job": ANALYST,
+        "list_releases": EVERYBODY,
+        "show_release": EVERYBODY,
+        "release_file": ASKERS,
+        "verify_release": BOOKS,
+        "share_release": OWNER,
+        "ask_release": ASKERS,
+        "list_accounts": EVERYBODY,
+        "list_entries": EVERYBODY,
+        "ledger_head": EVERYBODY,
+        "verify_ledger": BOOKS,
+        "make_checkpoint": BOOKS,
+        "create_token": OWNER,
+        "list_tokens": OWNER,
+        "revoke_token": OWNER,
+    }
+)

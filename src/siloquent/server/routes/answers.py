@@ -1,0 +1,117 @@
+"""Ask and explain: the price first, then the answer at its slot."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from siloquent.errors import ReleaseError
+from siloquent.server.guard import House, guard, house_of, key_of, require_table
+from siloquent.server.problems import Refused
+from siloquent.server.routes.bodies import AnswerBody, QuestionBody
+from siloquent.server.tokens import Person
+
+router = APIRouter()
+Who = Annotated[Person, Depends(guard)]
+SMALL_CELLS = 10_000
+
+
+@router.post("/explanations")
+async def explain(request: Request, body: QuestionBody, person: Who) -> dict[str, Any]:
+    """What a question would cost, how it would be answered, and what would be left. Touches no data, costs nothing."""
+    found: dict[str, Any] = await explained(house_of(request), person, body.sql)
+    return found
+
+
+@router.post("/answers")
+async def answer(request: Request, body: AnswerBody, person: Who) -> Response:
+    """The answer, charged to the analyst's account; the same key and body give the same bytes for nothing."""
+    house, key = house_of(request), key_of(request)
+    document, replayed = await answered(house, person, body.sql, key=key, max_cost=body.max_cost)
+    return JSONResponse(document, headers={"Idempotency-Replayed": "true"} if replayed else None)
+
+
+async def explained(house: House, person: Person, sql: str) -> dict[str, Any]:
+    """The explanation of ``sql`` for ``person``, as a document."""
+    _check_text(house, sql)
+
+    def work(session: Any) -> dict[str, Any]:
+        from siloquent.explore import parse
+
+        query = parse(sql)
+        require_table(person, query.table)
+        found: dict[str, Any] = session.explain(query).to_json()
+        return found
+
+    return await house.desk.run(person.analyst, work)
+
+
+async def answered(
+    house: House, person: Person, sql: str, *, key: str, max_cost: str | None
+) -> tuple[dict[str, Any], bool]:
+    """The answer's document, and whether it was given before.
+
+    Raises:
+        Refused: the key was used for something else, too many answers are running, or it takes too long.
+    """
+    body = hashlib.sha256(json.dumps([sql, max_cost]).encode()).digest()
+    if kept := _kept(house, person, key, body):
+        return kept, True
+    plan = await explained(house, person, sql)  # what can be refused without a row is refused here, at once
+    small = plan.get("cells", SMALL_CELLS + 1) <= SMALL_CELLS and plan.get("unit") == "rows"
+    length = house.settings.slot_counts_ms if small else house.settings.slot_answers_ms
+
+    def work(session: Any) -> dict[str, Any]:
+        found = session.ask(sql, key=ledger_key_of(person.name, key), max_cost=max_cost)
+        _save(house, session, person, found)
+        return {**found.to_json(), "replayed": False, "key": key}
+
+    async with house.room.place(person.token), house.slots.of(length):
+        try:
+            document = await asyncio.wait_for(
+                house.desk.run(person.analyst, work), timeout=house.settings.answer_seconds
+            )
+        except TimeoutError:
+            raise Refused(
+                503, "too_slow", "The answer takes longer than this server waits; what was charged stays.",
+                fix="send the same request with the same key again: it costs no more", headers={"Retry-After": "30"},
+            ) from None  # fmt: skip
+        house.store.write(
+            "INSERT OR IGNORE INTO reply VALUES (?, ?, ?, ?)", person.name, key, body, json.dumps(document)
+        )
+    return _kept(house, person, key, body) or document, False
+
+
+def ledger_key_of(name: str, key: str) -> str:
+    """The key in the ledger: where analysts share an account, one's keys must not meet another's."""
+    return hashlib.sha256(f"{name}|{key}".encode()).hexdigest()[:48]
+
+
+def _kept(house: House, person: Person, key: str, body: bytes) -> dict[str, Any] | None:
+    row = house.store.one("SELECT body, document FROM reply WHERE name = ? AND key = ?", person.name, key)
+    if row is None:
+        return None
+    if bytes(row["body"]) != body:
+        raise Refused(409, "key_reused", "This key belongs to another request of yours.", fix="use a new key")
+    found: dict[str, Any] = json.loads(row["document"])
+    return found
+
+
+def _save(house: House, session: Any, person: Person, found: Any) -> None:
+    try:
+        session.save(found)
+    except ReleaseError:
+        return  # the answer is in the ledger; asked again with its key, it is written when there is room
+    house.store.write("INSERT OR IGNORE INTO release (id, name) VALUES (?, ?)", found.id, person.name)
+
+
+def _check_text(house: House, sql: str) -> None:
+    most = house.settings.text_bytes
+    if len(sql.encode("utf-8", "replace")) > most:
+        raise Refused(413, "text_too_long", f"A question has at most {most} bytes.", fix="ask for less at once")

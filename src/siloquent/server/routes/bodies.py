@@ -1,0 +1,52 @@
+"""What requests may hold: closed shapes, so that a misspelt field is refused and not ignored."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Text = Annotated[str, Field(min_length=1, max_length=65_536)]
+Name = Annotated[str, Field(min_length=1, max_length=64)]
+Amount = Annotated[str, Field(min_length=1, max_length=64, description="In the account's epsilon or rho, as text.")]
+
+
+class Body(BaseModel):
+    """A closed shape."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class QuestionBody(Body):
+    """A question in SQL or BIN."""
+
+    sql: Text
+
+
+class AnswerBody(QuestionBody):
+    """A question and the most that it may cost."""
+
+    max_cost: Amount | None = None
+
+
+class JobBody(Body):
+    """Work that takes longer than an answer."""
+
+    task: Name
+    spec: dict[str, Any]
+    max_cost: Amount | None = None
+
+
+class TableBody(Body):
+    """A table file."""
+
+    toml: Annotated[str, Field(min_length=1, max_length=1_048_576)]
+
+
+class TokenBody(Body):
+    """An account for somebody."""
+
+    name: Name
+    role: Literal["owner", "analyst", "auditor", "collector"]
+    tables: Annotated[list[Name], Field(max_length=1_000)] = []
+    days: Annotated[int, Field(ge=1, le=365)] = 90

@@ -1,0 +1,89 @@
+"""Jobs: put one in, look at it, follow it, end it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from siloquent.server.guard import House, guard, house_of, key_of, require_table
+from siloquent.server.jobs import ENDED, TICK_SECONDS
+from siloquent.server.problems import not_found
+from siloquent.server.routes.bodies import JobBody
+from siloquent.server.tokens import Person
+
+router = APIRouter()
+Who = Annotated[Person, Depends(guard)]
+
+
+@router.post("/jobs", status_code=202)
+async def create_job(request: Request, body: JobBody, person: Who) -> Response:
+    """Queue work that takes longer than an answer; it spends under its key, once."""
+    table = body.spec.get("table")
+    if isinstance(table, str):
+        require_table(person, table)
+    house, key = house_of(request), key_of(request)
+    number = house.jobs.add(person, task=body.task, spec=body.spec, key=key, max_cost=body.max_cost)
+    return JSONResponse(house.jobs.document(number), status_code=202, headers={"Location": f"/v1/jobs/{number}"})
+
+
+@router.get("/jobs")
+async def list_jobs(request: Request, person: Who) -> dict[str, Any]:
+    """The newest jobs: one's own; an owner sees everybody's."""
+    found = house_of(request).jobs.of(None if person.role == "owner" else person.name)
+    return {"schema": "siloquent/job-list/1", "jobs": found}
+
+
+@router.get("/jobs/{job}")
+async def show_job(request: Request, job: str, person: Who) -> dict[str, Any]:
+    """How far a job is, and what it made."""
+    return job_of(house_of(request), job, person)
+
+
+@router.delete("/jobs/{job}")
+async def cancel_job(request: Request, job: str, person: Who) -> dict[str, Any]:
+    """End a job that is not done. What it was charged stays."""
+    house = house_of(request)
+    job_of(house, job, person)
+    house.jobs.cancel(job)
+    return job_of(house, job, person)
+
+
+@router.get("/jobs/{job}/events")
+async def job_events(request: Request, job: str, person: Who) -> Response:
+    """The job as server-sent events, one a second while something changes; the last one is ``end``."""
+    house = house_of(request)
+    job_of(house, job, person)
+    return StreamingResponse(_events(request, house, job, person), media_type="text/event-stream")
+
+
+async def _events(request: Request, house: House, job: str, person: Person) -> AsyncIterator[str]:
+    last, number = "", 0
+    while not await request.is_disconnected():
+        found = job_of(house, job, person)
+        text = json.dumps(found, sort_keys=True)
+        ended = found["state"] in ENDED
+        if text != last or ended:
+            number += 1
+            yield f"id: {number}\nevent: {'end' if ended else 'progress'}\ndata: {text}\n\n"
+        if ended:
+            return
+        last = text
+        await asyncio.sleep(TICK_SECONDS)
+
+
+def job_of(house: House, job: str, person: Person) -> dict[str, Any]:
+    """A job's document, if it is the person's.
+
+    Raises:
+        Refused: 404, it is unknown or somebody else's.
+    """
+    found = house.jobs.document(job)
+    if found is None or (person.role != "owner" and found["name"] != person.name):
+        raise not_found()
+    return found

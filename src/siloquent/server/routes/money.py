@@ -1,0 +1,81 @@
+"""Money: accounts, entries of the chain, its verification and checkpoints."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from starlette.requests import Request
+
+from siloquent.documents.money import account_document, entry_document, verdict_document
+from siloquent.server.guard import guard, house_of
+from siloquent.server.problems import not_found
+from siloquent.server.tokens import Person
+
+router = APIRouter()
+Who = Annotated[Person, Depends(guard)]
+MOST_ENTRIES = 500
+
+
+@router.get("/accounts")
+async def list_accounts(request: Request, person: Who) -> dict[str, Any]:
+    """Accounts with limits and what is spent: an analyst's own, everybody's for owners and auditors."""
+
+    def work(session: Any) -> list[dict[str, Any]]:
+        every = session.ledger.accounts()
+        names = frozenset(one.name for one in every)
+        return [account_document(one) for one in every if may_see_account(person, one.name, names)]
+
+    return {"schema": "siloquent/account-list/1", "accounts": await house_of(request).desk.run(person.analyst, work)}
+
+
+@router.get("/accounts/{account:path}/entries")
+async def list_entries(
+    request: Request, account: str, person: Who, after: Annotated[int, Query(ge=0, le=2**62)] = 0
+) -> dict[str, Any]:
+    """Up to 500 entries of an account behind the entry ``after``; of an account of several, to its owner alone."""
+
+    def work(session: Any) -> list[dict[str, Any]]:
+        names = frozenset(one.name for one in session.ledger.accounts())
+        shared = person.role == "analyst" and "/" not in account
+        if account not in names or shared or not may_see_account(person, account, names):
+            raise not_found()
+        found = (one for one in session.ledger.entries(account=account) if one.seq > after)
+        return [entry_document(one) for one in islice(found, MOST_ENTRIES)]
+
+    return {"schema": "siloquent/entry-list/1", "entries": await house_of(request).desk.run(person.analyst, work)}
+
+
+@router.get("/ledger/head")
+async def ledger_head(request: Request, person: Who) -> dict[str, Any]:
+    """How far the ledger is: the newest entry's place and hash."""
+
+    def work(session: Any) -> dict[str, Any]:
+        head = session.ledger.head()
+        return {"schema": "siloquent/head/1", "ledger": session.ledger.id, "seq": head.seq, "hash": head.hash}
+
+    return await house_of(request).desk.run(person.analyst, work)
+
+
+@router.post("/ledger/verify")
+async def verify_ledger(request: Request, person: Who) -> dict[str, Any]:
+    """Recompute chain, totals, permits, answers and limits."""
+    return await house_of(request).desk.run(None, lambda session: verdict_document(session.ledger.verify(None), None))
+
+
+@router.post("/ledger/checkpoints")
+async def make_checkpoint(request: Request, person: Who) -> dict[str, Any]:
+    """The ledger's head and totals, to keep where this machine cannot change them."""
+    return await house_of(request).desk.run(None, lambda session: json.loads(session.ledger.checkpoint().to_json()))
+
+
+def may_see_account(person: Person, account: str, names: frozenset[str]) -> bool:
+    """Whether an account is the person's to see; an analyst sees the own share, and the whole only without shares."""
+    table, share = account.partition("@")[0], account.partition("/")[2]
+    if not person.may_see(table):
+        return False
+    if person.role != "analyst":
+        return True
+    return share == person.name or (not share and f"{account}/{person.name}" not in names)

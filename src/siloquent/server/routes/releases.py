@@ -1,0 +1,100 @@
+"""Releases: what was given, to whom; files, verification, and questions to sketches. All of it is free."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+
+from siloquent.documents.releases import release_document, release_verdict_document
+from siloquent.errors import ReleaseError
+from siloquent.server.guard import House, guard, house_of
+from siloquent.server.problems import Refused, not_found
+from siloquent.server.tokens import Person
+
+router = APIRouter()
+Who = Annotated[Person, Depends(guard)]
+
+
+@router.get("/releases")
+async def list_releases(request: Request, person: Who) -> dict[str, Any]:
+    """The releases that the person may see, newest first."""
+    return {"schema": "siloquent/release-list/1", "releases": seen(house_of(request), _folder(request), person)}
+
+
+@router.get("/releases/{release}")
+async def show_release(request: Request, release: str, person: Who) -> dict[str, Any]:
+    """A release's manifest: its table, what was promised, what it cost. Its values are in its files."""
+    return manifest_of(house_of(request), _folder(request), release, person)
+
+
+@router.get("/releases/{release}/files/{file}")
+async def release_file(request: Request, release: str, file: str, person: Who) -> Response:
+    """One file of a release, as it was written."""
+    found = manifest_of(house_of(request), _folder(request), release, person)
+    if file not in {one["name"] for one in found["files"]}:
+        raise not_found()
+    return FileResponse(_folder(request) / release / file, filename=f"{release}-{file}")
+
+
+@router.post("/releases/{release}/verify")
+async def verify_release(request: Request, release: str, person: Who) -> dict[str, Any]:
+    """Compare a release with what the ledger keeps, and its receipt with the chain."""
+    manifest_of(house_of(request), _folder(request), release, person)
+    path = _folder(request) / release
+    return await house_of(request).desk.run(
+        person.analyst, lambda session: release_verdict_document(session.verify(path))
+    )
+
+
+@router.post("/releases/{release}/share")
+async def share_release(request: Request, release: str, person: Who) -> dict[str, Any]:
+    """Let every analyst of the release's table see it: the owner's approval."""
+    found = manifest_of(house_of(request), _folder(request), release, person)
+    house_of(request).store.write(
+        "INSERT INTO release (id, name, shared) VALUES (?, ?, 1) ON CONFLICT (id) DO UPDATE SET shared = 1",
+        *(release, person.name),
+    )
+    return {**found, "shared": True}
+
+
+def seen(house: House, folder: Path, person: Person) -> list[dict[str, Any]]:
+    """The manifests that ``person`` may see, newest first; what cannot be read or is not theirs is left out."""
+    from siloquent.releases import list_releases as names
+
+    found = []
+    for name in reversed(names(folder)):
+        with suppress(Refused):
+            found.append(manifest_of(house, folder, name, person))
+    return found
+
+
+def manifest_of(house: House, folder: Path, release: str, person: Person) -> dict[str, Any]:
+    """A release's manifest as a document, if the person may see it.
+
+    Owners and auditors see every manifest of their tables; analysts their own and what the owner shared.
+
+    Raises:
+        Refused: 404, it is unknown or not for this person.
+    """
+    from siloquent.releases import read_manifest, release_folder
+
+    try:
+        manifest = read_manifest(release_folder(folder, release))
+    except ReleaseError:
+        raise not_found() from None
+    row = house.store.one("SELECT name, shared FROM release WHERE id = ?", release)
+    shared = bool(row and row["shared"])
+    account = str(manifest.guarantee.get("account", ""))
+    own = account.partition("/")[2] == person.name if row is None else row["name"] == person.name
+    if not person.may_see(manifest.table) or (person.role == "analyst" and not (own or shared)):
+        raise not_found()
+    return {**release_document(manifest), "shared": shared}
+
+
+def _folder(request: Request) -> Path:
+    return Path(request.app.state.folder) / "releases"

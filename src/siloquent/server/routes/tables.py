@@ -1,0 +1,141 @@
+"""Tables: what is declared, what is left, and the owner's own work on them."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets  # allowed: file names, no noise
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from siloquent.documents.money import account_document, exact
+from siloquent.documents.tables import check_report, table_document, table_line
+from siloquent.errors import SchemaError
+from siloquent.server.guard import guard, house_of, require_table
+from siloquent.server.problems import Refused, not_found
+from siloquent.server.routes.bodies import TableBody
+from siloquent.server.tokens import Person
+
+router = APIRouter()
+Who = Annotated[Person, Depends(guard)]
+_TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
+_PARQUET = b"PAR1"
+_OTHERS = (b"PK", b"\x1f\x8b", b"\x7fELF", b"%PDF", b"ARROW1")
+
+
+@router.get("/me")
+async def me(request: Request, person: Who) -> dict[str, Any]:
+    """Who the token is for, what it may do, and on which tables."""
+    return {
+        "schema": "siloquent/person/1",
+        "name": person.name,
+        "role": person.role,
+        "tables": list(person.tables),
+        "expires": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(person.expires)),
+    }
+
+
+@router.get("/tables")
+async def list_tables(request: Request, person: Who) -> dict[str, Any]:
+    """The declared tables that the token is for, and what is left of their budgets."""
+
+    def work(session: Any) -> list[dict[str, Any]]:
+        return [table_line(session, name) for name in session.tables() if person.may_see(name)]
+
+    return {"schema": "siloquent/table-list/1", "tables": await house_of(request).desk.run(person.analyst, work)}
+
+
+@router.get("/tables/{table}")
+async def show_table(request: Request, table: str, person: Who) -> dict[str, Any]:
+    """What is declared about a table: attributes, unit, constraints, budget. No row is read."""
+    require_table(person, table)
+
+    def work(session: Any) -> dict[str, Any]:
+        if table not in session.tables():
+            raise not_found()
+        schema, account = session.schema(table), session.account(table)
+        left = exact(account, session.left(table).amount)
+        return table_document(schema, {**account_document(account), "left": left})
+
+    return await house_of(request).desk.run(person.analyst, work)
+
+
+@router.put("/tables/{table}", status_code=200)
+async def put_table(request: Request, table: str, body: TableBody, person: Who) -> dict[str, Any]:
+    """Declare a table, or declare it anew. What was spent stays spent; no bound is ever guessed from its rows."""
+    require_table(person, table)
+    declare(Path(request.app.state.folder), table, body.toml)
+    return await show_table(request, table, person)
+
+
+def declare(folder: Path, table: str, toml: str) -> None:
+    """Write a table file that can be read, whole or not at all.
+
+    Raises:
+        SchemaError: the text declares no table of that name.
+    """
+    from siloquent.schema.build import parse_schema
+
+    if not _TABLE.fullmatch(table):
+        raise SchemaError("A table's name is 1 to 63 letters, digits and '_', a letter first.", fix='name = "visits"')
+    if parse_schema(toml).name != table:
+        raise SchemaError(f"The text declares another table than {table!r}.", fix=f'name = "{table}"')
+    building = folder / "schemas" / f".{table}.{secrets.token_hex(4)}"
+    building.write_text(toml, encoding="utf-8")
+    os.replace(building, folder / "schemas" / f"{table}.toml")
+
+
+@router.post("/tables/{table}/check")
+async def check_table(request: Request, table: str, person: Who) -> dict[str, Any]:
+    """What is wrong with a table's rows, in exact counts: for its owner's eyes only."""
+    require_table(person, table)
+
+    def work(session: Any) -> dict[str, Any]:
+        if table not in session.tables():
+            raise not_found()
+        report = check_report(session, table, alone=False)
+        return {"schema": "siloquent/check/1", "clean": report["clean"], "tables": [report]}
+
+    return await house_of(request).desk.run(None, work)
+
+
+@router.post("/uploads", status_code=201)
+async def upload(request: Request, person: Who) -> Response:
+    """Take a data file into the workspace, as it arrives; its kind is read off its first bytes, its name is ours."""
+    house, folder = house_of(request), Path(request.app.state.folder) / "uploads"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    number = f"u-{secrets.token_hex(8)}"
+    building, first, size = folder / f".{number}", b"", 0
+    try:
+        with os.fdopen(os.open(building, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            async for chunk in request.stream():
+                first = (first + chunk)[:8]
+                size += len(chunk)
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        form = form_of(first)
+        os.replace(building, folder / f"{number}.{form}")
+    finally:
+        building.unlink(missing_ok=True)
+    house.store.write("INSERT INTO upload VALUES (?, ?, ?, ?)", number, form, size, int(time.time()))
+    made = {"schema": "siloquent/upload/1", "id": number, "format": form, "source": f"{form}:uploads/{number}.{form}"}
+    return JSONResponse({**made, "bytes": size}, status_code=201)
+
+
+def form_of(first: bytes) -> str:
+    """The kind of file that begins with ``first``.
+
+    Raises:
+        Refused: 415, no kind that is read here.
+    """
+    if first.startswith(_PARQUET):
+        return "parquet"
+    if first and b"\x00" not in first and not first.startswith(_OTHERS):
+        return "csv"
+    raise Refused(415, "unsupported_media_type", "This is no CSV or Parquet file.", fix="send one of them, as it is")

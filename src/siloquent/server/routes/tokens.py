@@ -1,0 +1,37 @@
+"""Tokens: the owner's accounts for people."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from siloquent.server.guard import guard, house_of
+from siloquent.server.routes.bodies import TokenBody
+from siloquent.server.tokens import Person
+
+router = APIRouter()
+Who = Annotated[Person, Depends(guard)]
+
+
+@router.post("/tokens", status_code=201)
+async def create_token(request: Request, body: TokenBody, person: Who) -> Response:
+    """A token for somebody. Its text is in this answer and nowhere else."""
+    text = house_of(request).tokens.create(body.name, body.role, tables=tuple(body.tables), days=body.days)
+    made = {"schema": "siloquent/token/1", "name": body.name, "role": body.role, "tables": body.tables, "token": text}
+    return JSONResponse(made, status_code=201)
+
+
+@router.get("/tokens")
+async def list_tokens(request: Request, person: Who) -> dict[str, Any]:
+    """Every token without its secret."""
+    return {"schema": "siloquent/token-list/1", "tokens": house_of(request).tokens.list()}
+
+
+@router.delete("/tokens/{token}", status_code=204)
+async def revoke_token(request: Request, token: str, person: Who) -> Response:
+    """End a token, and the browser sessions that it opened, at once."""
+    house_of(request).tokens.revoke(token)
+    return Response(status_code=204)

@@ -1,0 +1,107 @@
+"""What a server may be told: ``[server]`` in siloquent.toml, ``SILOQUENT_*`` variables, flags; the last one wins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from siloquent.errors import SchemaError, UnknownName
+from siloquent.schema.workspace import read_workspace
+
+PREFIX = "SILOQUENT_"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Limits and addresses. Sizes in bytes, times in the unit that a name ends with.
+
+    Attributes:
+        trusted_proxy: The address of the one reverse proxy whose word about TLS and clients is taken; empty: none.
+        rate_per_second, burst: Requests that one token may make.
+        running: Answers that one token may have running; ``queue``: that all may have waiting.
+        slot_counts_ms, slot_answers_ms: Answers leave at whole multiples of these, so that times say nothing of rows.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8642
+    tls_cert: str = ""
+    tls_key: str = ""
+    trusted_proxy: str = ""
+    workers: int = 2
+    body_bytes: int = 16 * 2**20
+    upload_bytes: int = 2**30
+    text_bytes: int = 64 * 2**10
+    rate_per_second: float = 10
+    burst: int = 30
+    running: int = 4
+    queue: int = 64
+    jobs: int = 2
+    job_bytes: int = 4 * 2**30
+    answer_seconds: int = 30
+    slot_counts_ms: int = 50
+    slot_answers_ms: int = 250
+    session_hours: int = 12
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, (int, float)) and not 0 < value < 2**50:
+                raise SchemaError(
+                    f"[server] {one.name} must be above 0, not {value}.", fix=f"{one.name} = {one.default}"
+                )
+        if self.port >= 2**16:
+            raise SchemaError(f"[server] port must be below 65536, not {self.port}.", fix="port = 8642")
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise SchemaError("[server] TLS needs a certificate and its key.", fix='tls_cert = "..", tls_key = ".."')
+        if not (self.is_loopback or self.tls_cert or self.trusted_proxy):
+            raise SchemaError(
+                f"Without TLS the server speaks to this machine only, not to {self.host}.",
+                fix="--tls-cert FILE --tls-key FILE, or trusted_proxy in [server] if a proxy ends TLS",
+            )
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        return self.host in ("127.0.0.1", "::1", "localhost")
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether browsers reach it by TLS, so that cookies may insist on it."""
+        return bool(self.tls_cert or self.trusted_proxy)
+
+
+def read_settings(
+    folder: Path, *, environment: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
+) -> Settings:
+    """The settings of the workspace in ``folder``.
+
+    Args:
+        environment: Variables such as ``SILOQUENT_PORT`` (default: this process's).
+        flags: What the command line said; None means that it said nothing.
+    Raises:
+        SchemaError: a value is of another kind, or cannot be; UnknownName: no such setting (did you mean).
+    """
+    environment = os.environ if environment is None else environment
+    known = {one.name: type(one.default) for one in fields(Settings)}
+    given: dict[str, Any] = {}
+    for name, value in read_workspace(folder).server:
+        if name not in known:
+            raise UnknownName("setting in [server]", name, known, fix="siloquent serve --show")
+        given[name] = _as(known[name], name, value)
+    for name, kind in known.items():
+        if (text := environment.get(PREFIX + name.upper())) is not None:
+            given[name] = _as(kind, PREFIX + name.upper(), text)
+    given |= {name: value for name, value in (flags or {}).items() if value is not None}
+    return replace(Settings(), **given)
+
+
+def _as(kind: type, name: str, value: Any) -> Any:
+    try:
+        if isinstance(value, bool) or ((kind is str) != isinstance(value, str) and not isinstance(value, str)):
+            raise ValueError
+        return kind(value)
+    except (TypeError, ValueError):
+        raise SchemaError(f"{name} must be {kind.__name__}, not {str(value)[:40]!r}.") from None

@@ -1,0 +1,155 @@
+"""Accounts: tokens that are shown once and kept as hashes, and the browser sessions that they open."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import secrets  # allowed: tokens, no noise
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+from siloquent.errors import NotAllowed, RequestError, UnknownName
+from siloquent.server.store import Store
+
+Role = Literal["owner", "analyst", "auditor", "collector"]
+ROLES: tuple[Role, ...] = ("owner", "analyst", "auditor", "collector")
+MOST_DAYS = 365
+LOGIN_SECONDS = 60
+_TEXT = re.compile(r"sq_([0-9a-f]{8})_([A-Za-z0-9_-]{43})")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who asks: the token's name, what it may do, and on which tables (none named: all)."""
+
+    token: str
+    name: str
+    role: Role
+    tables: tuple[str, ...]
+    expires: int
+    csrf: str = ""
+
+    @property
+    def analyst(self) -> str | None:
+        """Whose share of a budget pays; an owner asks through an own analyst's token."""
+        return self.name if self.role == "analyst" else None
+
+    def may_see(self, table: str) -> bool:
+        """Whether the token is for this table."""
+        return not self.tables or table in self.tables
+
+
+class Tokens:
+    """The tokens of one server."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def create(self, name: str, role: str, *, tables: tuple[str, ...] = (), days: int = 90) -> str:
+        """A new token; this text is shown once and cannot be found again.
+
+        Raises:
+            RequestError: the name, role or days cannot be.
+        """
+        if not _NAME.fullmatch(name):
+            raise RequestError("A token's name is 1 to 64 letters, digits, '_', '.' and '-'.", fix="--name ana")
+        if role not in ROLES:
+            raise RequestError(f"A role is one of {', '.join(ROLES)}, not {role[:40]!r}.", fix="--role analyst")
+        if not 1 <= days <= MOST_DAYS:
+            raise RequestError(f"A token lasts 1 to {MOST_DAYS} days, not {days}.", fix="--days 90")
+        number, secret, now = secrets.token_hex(4), secrets.token_urlsafe(32), int(time.time())
+        text = f"sq_{number}_{secret}"
+        self._store.write(
+            "INSERT INTO token VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
+            *(number, _digest(text), name, role, json.dumps(tables), now, now + days * 86_400),
+        )
+        return text
+
+    def person(self, text: str) -> Person | None:
+        """Whose token ``text`` is; None if it is nobody's, expired or revoked."""
+        found = _TEXT.fullmatch(text)
+        row = self._store.one("SELECT * FROM token WHERE id = ?", found[1]) if found else None
+        # The comparison runs in any case, so that its time does not say whether the id exists.
+        same = hmac.compare_digest(_digest(text), bytes(row["digest"]) if row else bytes(32))
+        return self._of(found[1]) if found and row and same else None
+
+    def list(self) -> list[dict[str, object]]:
+        """Every token without its secret."""
+        rows = self._store.all(
+            "SELECT id, name, role, tables, created, expires, revoked FROM token ORDER BY created, id"
+        )
+        return [{**row, "tables": json.loads(row["tables"]), "revoked": row["revoked"] is not None} for row in rows]
+
+    def revoke(self, number: str) -> None:
+        """End a token and the browser sessions that it opened, at once.
+
+        Raises:
+            UnknownName: there is no such token.
+        """
+        with self._store.writing() as db:
+            changed = db.execute(
+                "UPDATE token SET revoked = coalesce(revoked, ?) WHERE id = ?", (int(time.time()), number)
+            )
+            if not changed.rowcount:
+                raise UnknownName("token", number[:40], [], fix="siloquent token list")
+            db.execute("DELETE FROM browser WHERE token = ?", (number,))
+            db.execute("DELETE FROM login WHERE token = ?", (number,))
+
+    def login_link(self, number: str) -> str:
+        """The secret of a link that opens one browser session within a minute."""
+        secret = secrets.token_urlsafe(32)
+        self._store.write(
+            "INSERT INTO login VALUES (?, ?, ?)", _digest(secret), number, int(time.time()) + LOGIN_SECONDS
+        )
+        return secret
+
+    def log_in(self, secret: str, *, hours: int) -> str:
+        """The cookie of a new browser session, for a token's text or a link's secret; a link works once.
+
+        Raises:
+            NotAllowed: neither.
+        """
+        person, now = self.person(secret), int(time.time())
+        if person is None:
+            with self._store.writing() as db:
+                row = db.execute(
+                    "DELETE FROM login WHERE digest = ? AND expires > ? RETURNING token", (_digest(secret), now)
+                ).fetchone()
+            person = self._of(row["token"]) if row else None
+        if person is None:
+            raise NotAllowed("This token or link opens nothing: it is unknown, used, revoked or too old.")
+        cookie = secrets.token_urlsafe(32)
+        with self._store.writing() as db:
+            db.execute("DELETE FROM browser WHERE expires <= ?", (now,))
+            db.execute(
+                "INSERT INTO browser VALUES (?, ?, ?, ?)",
+                (_digest(cookie), person.token, secrets.token_urlsafe(32), now + hours * 3_600),
+            )
+        return cookie
+
+    def browser(self, cookie: str) -> Person | None:
+        """Whose browser session ``cookie`` is."""
+        row = self._store.one(
+            "SELECT token, csrf FROM browser WHERE digest = ? AND expires > ?", _digest(cookie), int(time.time())
+        )
+        return self._of(row["token"], csrf=row["csrf"]) if row else None
+
+    def log_out(self, cookie: str) -> None:
+        """End a browser session."""
+        self._store.write("DELETE FROM browser WHERE digest = ?", _digest(cookie))
+
+    def _of(self, number: str, *, csrf: str = "") -> Person | None:
+        row = self._store.one(
+            "SELECT * FROM token WHERE id = ? AND revoked IS NULL AND expires > ?", number, int(time.time())
+        )
+        if row is None:
+            return None
+        return Person(number, row["name"], row["role"], tuple(json.loads(row["tables"])), row["expires"], csrf)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,72 @@
+"""Pages to come in by: log in, log out, help, and the owner's tokens."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from siloquent.server.guard import COOKIE, house_of
+from siloquent.server.tokens import ROLES
+from siloquent.server.web.pages import form_of, person_or_none, render, start_session, visitor
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/login")
+async def login_form(request: Request) -> Response:
+    return render(request, "login.html", None)
+
+
+@router.get("/login/{secret}")
+async def login_link(request: Request, secret: str) -> Response:
+    # The link only shows a button: what prefetches links must not use it up.
+    return render(request, "login.html", None, secret=secret)
+
+
+@router.post("/login")
+async def log_in(request: Request) -> Response:
+    house, fields = house_of(request), await form_of(request, None)
+    house.rates.take(f"login {request.client.host if request.client else ''}")
+    return start_session(
+        house, house.tokens.log_in(fields.get("token", "").strip(), hours=house.settings.session_hours)
+    )
+
+
+@router.post("/logout")
+async def log_out(request: Request) -> Response:
+    person = person_or_none(request)
+    if person is not None:
+        await form_of(request, person)
+        house_of(request).tokens.log_out(request.cookies[COOKIE])
+    response = RedirectResponse("/login", status_code=303)
+    response.delete_cookie(COOKIE, path="/")
+    return response
+
+
+@router.get("/help")
+async def help_page(request: Request) -> Response:
+    return render(request, "help.html", person_or_none(request))
+
+
+@router.api_route("/tokens", methods=["GET", "POST"])
+async def list_tokens(request: Request) -> Response:
+    person, made, house = visitor(request, "owner"), "", house_of(request)
+    if request.method == "POST":
+        fields = await form_of(request, person)
+        days, wanted = fields.get("days", "90"), fields.get("tables", "").replace(",", " ").split()
+        made = house.tokens.create(
+            fields.get("name", "").strip(),
+            fields.get("role", ""),
+            tables=tuple(wanted),
+            days=int(days) if days.isascii() and days.isdigit() and len(days) < 5 else 0,
+        )
+    return render(request, "tokens.html", person, tokens=house.tokens.list(), made=made, roles=ROLES)
+
+
+@router.post("/tokens/{token}/revoke")
+async def revoke_token(request: Request, token: str) -> Response:
+    person = visitor(request, "owner")
+    await form_of(request, person)
+    house_of(request).tokens.revoke(token)
+    return RedirectResponse("/tokens", status_code=303)

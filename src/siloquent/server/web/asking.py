@@ -1,0 +1,126 @@
+"""Pages for analysts: ask, see the price first, and start jobs."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from siloquent.server.guard import check_key, house_of, require_table
+from siloquent.server.problems import Refused
+from siloquent.server.routes import answers, jobs, tables
+from siloquent.server.web.pages import form_of, render, visitor
+
+MOST_ROWS = 200
+_ERROR = re.compile(r"\s+(ERROR|CONFIDENCE|BUDGET)\s+\S+", re.IGNORECASE)
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/")
+async def start(request: Request) -> Response:
+    person = visitor(request)
+    if person.role != "analyst":
+        return RedirectResponse("/budget", status_code=303)
+    listed = await tables.list_tables(request, person)
+    return render(request, "ask.html", person, tables=listed["tables"], fields={}, plan=None, answer=None)
+
+
+@router.post("/ask")
+async def ask(request: Request) -> Response:
+    person = visitor(request, "analyst")
+    fields = await form_of(request, person)
+    sql = with_accuracy(fields.get("sql", ""), fields.get("error", ""), fields.get("confidence", ""))
+    listed = await tables.list_tables(request, person)
+    if fields.get("act") != "ask":
+        plan = await answers.explained(house_of(request), person, sql)
+        return render(
+            request,
+            "ask.html",
+            person,
+            tables=listed["tables"],
+            fields={**fields, "sql": sql},
+            plan=plan,
+            answer=None,
+        )
+    check_key(fields.get("key", ""))
+    document, replayed = await answers.answered(
+        house_of(request), person, sql, key=fields["key"], max_cost=fields.get("max_cost") or None
+    )
+    drawn = await house_of(request).desk.run(
+        person.analyst, lambda session: _drawn(session, person, sql, fields["key"])
+    )
+    return render(
+        request,
+        "ask.html",
+        person,
+        tables=listed["tables"],
+        fields={**fields, "sql": sql},
+        plan=None,
+        answer={**document, "free": replayed, "pictures": drawn, "shown": document["rows"][:MOST_ROWS]},
+    )
+
+
+def _drawn(session: Any, person: Any, sql: str, key: str) -> list[str]:
+    """The answer's pictures: asked again with its key it is free, and the same."""
+    from markupsafe import Markup
+
+    found = session.ask(sql, key=answers.ledger_key_of(person.name, key))
+    return [Markup(picture.svg()) for picture in found.pictures()]  # our own SVG, whose texts are escaped
+
+
+def with_accuracy(sql: str, error: str, confidence: str) -> str:
+    """The question with what the fields beside it say, unless it says so itself.
+
+    >>> with_accuracy("SELECT COUNT(*) FROM t", "100", "0.99")
+    'SELECT COUNT(*) FROM t ERROR 100 CONFIDENCE 0.99'
+    """
+    sql = sql.strip().rstrip(";").strip()
+    if _ERROR.search(sql) or not error.strip():
+        return sql
+    sure = f" CONFIDENCE {confidence.strip()}" if confidence.strip() else ""
+    return f"{sql} ERROR {error.strip()}{sure}"
+
+
+@router.get("/jobs")
+async def list_jobs(request: Request) -> Response:
+    person = visitor(request, "owner", "analyst")
+    return render(request, "jobs.html", person, jobs=(await jobs.list_jobs(request, person))["jobs"])
+
+
+@router.post("/jobs")
+async def create_job(request: Request) -> Response:
+    person = visitor(request, "analyst")
+    fields = await form_of(request, person)
+    try:
+        spec = json.loads(fields.get("spec", ""))
+    except ValueError:
+        raise Refused(422, "syntax", "The spec is no JSON.", fix='{"table": "vitals", ..}') from None
+    if not isinstance(spec, dict):
+        raise Refused(422, "syntax", "The spec is a JSON object.", fix='{"table": "vitals", ..}')
+    if isinstance(spec.get("table"), str):
+        require_table(person, spec["table"])
+    check_key(fields.get("key", ""))
+    number = house_of(request).jobs.add(
+        person, task=fields.get("task", ""), spec=spec, key=fields["key"], max_cost=fields.get("max_cost") or None
+    )
+    return RedirectResponse(f"/jobs/{number}", status_code=303)
+
+
+@router.get("/jobs/{job}")
+async def show_job(request: Request, job: str) -> Response:
+    person = visitor(request, "owner", "analyst")
+    return render(request, "job.html", person, job=jobs.job_of(house_of(request), job, person))
+
+
+@router.post("/jobs/{job}/cancel")
+async def cancel_job(request: Request, job: str) -> Response:
+    person = visitor(request, "analyst")
+    await form_of(request, person)
+    jobs.job_of(house_of(request), job, person)
+    house_of(request).jobs.cancel(job)
+    return RedirectResponse(f"/jobs/{job}", status_code=303)

@@ -1,0 +1,73 @@
+"""Pages about tables: what is declared, and the owner's work on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from siloquent.errors import SiloquentError
+from siloquent.server.guard import house_of, require_table
+from siloquent.server.problems import not_found
+from siloquent.server.routes import tables
+from siloquent.server.tokens import Person
+from siloquent.server.web.pages import form_of, render, visitor
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/tables")
+async def list_tables(request: Request) -> Response:
+    person = visitor(request)
+    listed = await tables.list_tables(request, person)
+    return render(request, "tables.html", person, tables=listed["tables"])
+
+
+@router.api_route("/tables/new", methods=["GET", "POST"])
+async def declare_table(request: Request) -> Response:
+    person = visitor(request, "owner")
+    if request.method == "GET":
+        return render(request, "declare.html", person, toml="", name="", problem=None)
+    fields = await form_of(request, person)
+    return _declared(request, person, fields.get("name", "").strip(), fields.get("toml", ""))
+
+
+@router.api_route("/tables/{table}/edit", methods=["GET", "POST"])
+async def edit_table(request: Request, table: str) -> Response:
+    person = visitor(request, "owner")
+    require_table(person, table)
+    file = Path(request.app.state.folder) / "schemas" / f"{table}.toml"
+    if request.method == "POST":
+        fields = await form_of(request, person)
+        return _declared(request, person, table, fields.get("toml", ""))
+    if table not in (await house_of(request).desk.run(None, lambda session: session.tables())):
+        raise not_found()
+    return render(request, "declare.html", person, toml=file.read_text("utf-8"), name=table, problem=None)
+
+
+def _declared(request: Request, person: Person, name: str, toml: str) -> Response:
+    try:
+        tables.declare(Path(request.app.state.folder), name, toml.replace("\r\n", "\n"))
+    except SiloquentError as wrong:
+        return render(request, "declare.html", person, status=422, toml=toml, name=name, problem=wrong)
+    return RedirectResponse(f"/tables/{name}", status_code=303)
+
+
+@router.get("/tables/{table}")
+async def show_table(request: Request, table: str) -> Response:
+    person = visitor(request)
+    return render(request, "table.html", person, table=await tables.show_table(request, table, person), report=None)
+
+
+@router.post("/tables/{table}/check")
+async def check_table(request: Request, table: str) -> Response:
+    person = visitor(request, "owner")
+    await form_of(request, person)
+    report = (await tables.check_table(request, table, person))["tables"][0]
+    try:
+        shown = await tables.show_table(request, table, person)
+    except SiloquentError:
+        shown = None
+    return render(request, "table.html", person, table=shown, report=report)

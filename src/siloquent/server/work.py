@@ -1,0 +1,61 @@
+"""What a job's process does: one verb of one task, and a word about how it ended."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.documents.problems import keep_details, problem_of
+from siloquent.server.store import Store
+
+if TYPE_CHECKING:
+    from siloquent.door import Session
+
+Work = Callable[["Session", dict[str, Any], str, str | None], dict[str, Any]]
+
+
+def _sketch(session: Session, spec: dict[str, Any], key: str, max_cost: str | None) -> dict[str, Any]:
+    from siloquent.sketch import spec_from_plain
+
+    made = session.sketch.build(spec_from_plain(spec), key=key, max_cost=max_cost)
+    return {"release": session.sketch.save(made).name}
+
+
+TASKS: Mapping[str, Work] = {"sketch": _sketch}
+
+
+def main(folder: Path, number: str, most_bytes: int) -> int:
+    """Do the job ``number`` of the server in ``folder``."""
+    from siloquent.door import open_session
+    from siloquent.server.routes.answers import ledger_key_of
+
+    resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
+    store = Store(folder / "server.sqlite")
+    job = store.one("SELECT * FROM job WHERE id = ?", number)
+    assert job is not None, "the queue names a job that is not there"
+    try:
+        with open_session(folder, analyst=job["name"]) as session:
+            key = ledger_key_of(job["name"], job["key"])
+            result = TASKS[job["task"]](session, json.loads(job["spec"]), key, job["max_cost"])
+        state = "done"
+        store.write("INSERT OR IGNORE INTO release (id, name) VALUES (?, ?)", result["release"], job["name"])
+    except Exception as failed:  # allowed: whatever it is, the queue hears of it; our own bugs keep their details
+        problem = problem_of(failed)
+        if problem.code == "internal":
+            keep_details(folder, problem, failed)
+        state, result = "failed", problem.to_json()
+    store.write(
+        "UPDATE job SET state = ?, result = ?, changed = ? WHERE id = ? AND state = 'running'",
+        *(state, json.dumps(result), int(time.time()), number),
+    )
+    store.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
