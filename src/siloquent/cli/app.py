@@ -21,6 +21,7 @@ from siloquent.cli import (
     owner,
     releases,
     search,
+    share,
     sketch,
     workspace,
 )
@@ -78,6 +79,7 @@ for _module in (
     explore,
     sketch,
     search,
+    share,
     collect,
     workspace,
     owner,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from siloquent.demo import collecting_apps, searching, visits, vitals
+from siloquent.demo import collecting_apps, searching, sharing, visits, vitals
 from siloquent.errors import SchemaError
 from siloquent.schema.workspace import WORKSPACE_FILE, Workspace
 from siloquent.session import create_workspace
@@ -39,6 +39,7 @@ def create_clinic(
         vitals.add_vitals(folder, seed=seed)
         collecting_apps.add_apps(folder, seed=seed)
         searching.add_searched(folder, seed=seed)
+        sharing.add_silos(folder, seed=seed, declaration=visits_toml(rows), size_hint=rows)
     except OSError as failed:
         raise SchemaError(
             f"The demo cannot be written to {folder}: {failed.strerror}.", fix="siloquent demo --folder ELSEWHERE"
@@ -58,6 +59,7 @@ def _clear(folder: Path) -> None:
         shutil.rmtree(folder / inner, ignore_errors=True)
     for file in (
         *searching.WRITTEN,
+        *sharing.WRITTEN,
         WORKSPACE_FILE,
         "ledger.sqlite",
         "ledger.sqlite-wal",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from siloquent.demo.collecting import COLLECT_STEPS
 from siloquent.demo.searching import SEARCH_STEPS
+from siloquent.demo.sharing import SHARE_STEPS
 from siloquent.demo.sketching import SKETCH_STEPS
 
 WARDS = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200 CONFIDENCE 0.99"
@@ -29,7 +30,11 @@ def story(*, quick: bool = False) -> tuple[Step, ...]:
     return (
         _FIRST_ANSWER
         if quick
-        else (*_FIRST_ANSWER, *_THE_REST, *(Step(*step) for step in (*SKETCH_STEPS, *SEARCH_STEPS, *COLLECT_STEPS)))
+        else (
+            *_FIRST_ANSWER,
+            *_THE_REST,
+            *(Step(*step) for step in (*SKETCH_STEPS, *SEARCH_STEPS, *COLLECT_STEPS, *SHARE_STEPS)),
+        )
     )
 
 

@@ -160,3 +160,9 @@ def _width_of(attribute: Attribute) -> int:
     if attribute.is_numeric:
         return len(attribute.edges) - 1 + (attribute.null == "cell")
     return attribute.size
+
+
+def bin_names(attribute: Attribute) -> list[str]:
+    """The names of an attribute's bins or values in order; NULL's is NULL."""
+    names = attribute.bin_labels() if attribute.is_numeric else [attribute.label(p) for p in range(attribute.size)]
+    return ["NULL" if name is None else str(name) for name in names]

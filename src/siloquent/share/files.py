@@ -13,7 +13,7 @@ import numpy as np
 from siloquent.errors import ReleaseError
 from siloquent.releases import Manifest, ReleaseFile, Rendered, read_manifest
 from siloquent.releases.writing import write_files
-from siloquent.share.encoding import encoding_of
+from siloquent.share.encoding import bin_names, encoding_of
 from siloquent.share.layout import Layout
 from siloquent.share.release import ShareRelease, release_from_bytes
 from siloquent.version import VERSION
@@ -107,22 +107,12 @@ def _rows(release: ShareRelease) -> list[tuple[str, str, str, int]]:
     ends = np.cumsum((0, *layout.lengths()))
     if layout.method == "moments":
         return [("", f"number {i}", "", int(value)) for i, value in enumerate(release.counts[: ends[2]])]
-    names = [(attribute.name, text) for attribute in encoding.features for text in _bin_names(attribute)]
+    names = [(attribute.name, text) for attribute in encoding.features for text in bin_names(attribute)]
     if layout.method == "gram" and layout.is_signed:
         ones = release.counts[ends[1] : ends[2]]
         return [(*name, "", int(count)) for name, count in zip(names, ones, strict=True)]
     tables = release.counts[ends[-2] :].reshape(encoding.classes, encoding.columns)
     return [(*name, labels[c], int(tables[c, i])) for i, name in enumerate(names) for c in range(encoding.classes)]
-
-
-def _bin_names(attribute: object) -> list[str]:
-    from siloquent.schema import Attribute
-
-    assert isinstance(attribute, Attribute)
-    if attribute.is_numeric:
-        return ["NULL" if name is None else name for name in attribute.bin_labels()]
-    labels = [attribute.label(place) for place in range(attribute.size)]
-    return ["NULL" if label is None else str(label) for label in labels]
 
 
 def _entries(release: ShareRelease) -> tuple[ReleaseFile, ...]:

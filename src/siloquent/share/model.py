@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from siloquent.errors import NotAllowed, ReleaseError, RequestError
 from siloquent.releases.arrays import pack, unpack
-from siloquent.share.encoding import Encoding, Integers, encoding_of
+from siloquent.share.encoding import Encoding, Integers, bin_names, encoding_of
 from siloquent.share.scores import Scores, decided, label_values
 from siloquent.share.spec import Agreement, agreement_from_json
 
@@ -63,6 +63,21 @@ class Model:
             return list(label_values(encoding, found[:, 0]).tolist())
         labels = encoding.labels
         return [labels[i] for i in decided(found)]
+
+    def strongest(self, count: int) -> list[tuple[str, str, float]]:
+        """The bins that speak most for or against the last class, or a high value: feature, bin, weight.
+
+        A bin's weight is taken against the mean of its feature's bins. None where there are more than two classes.
+        """
+        encoding, weights = self.encoding, self.scores.weights
+        if weights.shape[1] > 1:
+            return []
+        own = weights[: encoding.columns, 0]
+        means = np.bincount(encoding.blocks, weights=own) / np.array(encoding.widths)
+        against = own - means[encoding.blocks]
+        names = [(a.name, text) for a in encoding.features for text in bin_names(a)]
+        order = np.argsort(-np.abs(against), kind="stable")[:count]
+        return [(*names[i], float(against[i])) for i in order]
 
     def save(self, path: Path) -> None:
         """Write the model as ``.npz``; ``load_model`` reads it.

@@ -204,10 +204,11 @@ def synthesize(releases: Sequence[ShareRelease], *, rows: int | None = None, see
 
 
 def _others(session: Session, spec: LearnSpec) -> list[ShareRelease]:
-    """The releases that are not this ledger's own, where own rows are used: else the shared model has seen them."""
+    """The releases that are not of this table, where own rows are used: else the shared model has seen them."""
     if not spec.use_own or spec.releases[0].agreement.trust == "sum":
         return list(spec.releases)
-    return [one for one in spec.releases if one.part.ledger != session.ledger.id]
+    ours = (session.ledger.id, spec.table)
+    return [one for one in spec.releases if (one.part.ledger, one.part.account.partition("@")[0]) != ours]
 
 
 def _shared(session: Session, spec: LearnSpec) -> estimate.Scores:
@@ -222,7 +223,7 @@ def _shared(session: Session, spec: LearnSpec) -> estimate.Scores:
     others = _others(session, spec)
     if not others:
         raise RequestError(
-            "All of these releases are this workspace's own: there is nothing to learn from others.",
+            "All of these releases are this table's own: there is nothing to learn from others.",
             fix="name the other silos' releases",
         )
     if agreement.method == "tree":

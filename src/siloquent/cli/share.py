@@ -1,0 +1,165 @@
+"""Share: release statistics once, learn from the others', and be told beforehand whether it is worth it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from siloquent.cli.commands import Options, command
+from siloquent.cli.paying import agreed, charged
+from siloquent.cli.search_files import place_in
+from siloquent.cli.share_files import releases_at, share_spec_of, table_of, write_new, write_rows
+from siloquent.errors import RequestError
+
+if TYPE_CHECKING:
+    from siloquent.share import LearnSpec, ShareRelease
+
+PLACE = "A name in the workspace, or a path with /."
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="A declared table, or a .toml file that names one.")]
+Releases = Annotated[
+    list[str], typer.Argument(metavar="RELEASE ..", help="Files or folders from other silos, or ids of releases here.")
+]
+Label = Annotated[str | None, typer.Option("--label", help="What is to be predicted.")]
+Features = Annotated[str | None, typer.Option("--features", metavar="A,B", help="From what, with commas.")]
+Epsilon = Annotated[str | None, typer.Option("--epsilon", help="What it may cost, in epsilon.")]
+Rho = Annotated[str | None, typer.Option("--rho", help="What it may cost, in rho (zCDP accounts).")]
+MethodOption = Annotated[str | None, typer.Option("--method", help="marginals (default), gram, moments or tree.")]
+Agents = Annotated[int | None, typer.Option("--agents", help="How many silos take part, to say how noisy it gets.")]
+Overlap = Annotated[int | None, typer.Option("--overlap", help="In how many silos one person may have rows.")]
+ModelOption = Annotated[str | None, typer.Option("--model", help="logistic (default for classes), svm or linear.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    group = typer.Typer(help="Learn together with other silos: one release each, no rows.")
+    command(group, "release", release)
+    command(group, "advise", advise)
+    command(group, "learn", learn)
+    command(group, "synthesize", synthesize)
+    app.add_typer(group, name="share", rich_help_panel="Share")
+
+
+def release(
+    options: Options,
+    table: Table,
+    label: Label = None,
+    features: Features = None,
+    epsilon: Epsilon = None,
+    rho: Rho = None,
+    method: MethodOption = None,
+    agents: Agents = None,
+    overlap: Overlap = None,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Also write it as one file, to send. " + PLACE)
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="A name for this release: asking again with it is free.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Pay the price without being asked.")] = False,
+    max_cost: Annotated[
+        str | None, typer.Option("--max-cost", metavar="X", help="Pay up to X in the account's epsilon or rho.")
+    ] = None,
+    dry: Annotated[bool, typer.Option("--explain", help="Only say what it would cost.")] = False,
+) -> int | None:
+    """Release a table's statistics about a label, for other silos to learn from; the price is shown first."""
+    from siloquent.cli.share_words import plan_document, price_words, release_document, show_plan, show_release
+
+    given = locals()
+    with options.session() as session:
+        spec = share_spec_of(table, given)
+        planned, left = session.share.explain(spec), session.left(spec.table)
+        if dry:
+            if options.as_json:
+                options.screen.document(plan_document(planned, left))
+            else:
+                show_plan(options.screen, planned, left)
+            return None
+        place = None if output is None else place_in(options, output)
+        if place is not None and place.exists() and key is None:
+            raise RequestError(f"{place} is there already.", fix="name another file with -o")
+        price = price_words(planned)
+        what = f"A release of {spec.table} costs {price}. What is learnt from it costs nothing."
+        if not agreed(options, price, what=what, question="Release it?", yes=yes, max_cost=max_cost):
+            options.screen.note("Nothing was released, nothing was spent.")
+            return 2
+        key = f"cli-{uuid.uuid4().hex[:12]}" if key is None else key
+        with charged(session, key):
+            made = session.share.release(spec, key=key, max_cost=max_cost)
+            folder = session.share.save(made)
+            if place is not None:
+                write_new(place, made.to_bytes())
+    if options.as_json:
+        options.screen.document({**release_document(made, folder), "key": key})
+    else:
+        show_release(options.screen, made, folder)
+        sent = place if place is not None else folder
+        options.screen.note(f"\nSend {sent} to the other silos, and get theirs. Then: siloquent share advise ..")
+    return None
+
+
+def _learning(options: Options, table: str, found: list[ShareRelease], model: str | None, own: bool) -> LearnSpec:
+    from siloquent.share import LearnSpec
+
+    name = table_of(options, table)
+    return LearnSpec(name, found[0].agreement.label.name, tuple(found), model, use_own=own)  # type: ignore[arg-type]
+
+
+def advise(options: Options, table: Table, releases: Releases, model: ModelOption = None) -> None:
+    """Say whether the others' releases help: four models compared on your own rows. Free, and for your eyes only."""
+    from siloquent.cli.share_words import advice_document, show_advice
+
+    with options.session() as session:
+        found = releases_at(options, releases)
+        advice = session.share.advise(_learning(options, table, found, model, own=True))
+    if options.as_json:
+        options.screen.document(advice_document(advice, found))
+    else:
+        show_advice(options.screen, advice, found)
+
+
+def learn(
+    options: Options,
+    table: Table,
+    releases: Releases,
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="Where the model goes. " + PLACE)],
+    model: ModelOption = None,
+    shared_only: Annotated[
+        bool, typer.Option("--shared-only", help="Leave own rows out: such a model may be given away.")
+    ] = False,
+) -> None:
+    """Learn a model from the others' releases and your own rows. Free; with own rows it must stay with you."""
+    from siloquent.cli.share_words import model_document, show_model
+
+    place = place_in(options, output)
+    with options.session() as session:
+        found = releases_at(options, releases)
+        made = session.share.learn(_learning(options, table, found, model, own=not shared_only))
+        made.save(place)
+    if options.as_json:
+        options.screen.document(model_document(made, place))
+    else:
+        show_model(options.screen, made, place)
+
+
+def synthesize(
+    options: Options,
+    releases: Releases,
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="Where the rows go (CSV or Parquet). " + PLACE)
+    ],
+    rows: Annotated[int | None, typer.Option("--rows", help="How many (default: as the releases say).")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Equal seeds, equal rows.")] = 0,
+) -> None:
+    """Draw labelled rows from marginals or trees: free, and no row is anybody's."""
+    from siloquent.cli.share_words import rows_document, show_rows
+    from siloquent.share import synthesize as drawn
+
+    place, found = place_in(options, output), releases_at(options, releases)
+    table = drawn(found, rows=rows, seed=seed)
+    write_rows(place, table)
+    if options.as_json:
+        options.screen.document(rows_document(table, found, place))
+    else:
+        show_rows(options.screen, table, found, place)

@@ -1,0 +1,257 @@
+"""Plans, releases, advice and models for people, and as documents for programs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.cli.problems import clean_lines
+from siloquent.cli.screen import LEFT, RIGHT, Screen
+from siloquent.documents.plain import clean, label
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from siloquent.privacy import Cost
+    from siloquent.share import Advice, Agreement, Model, SharePlan, ShareRelease
+
+SHOWN = 5
+_MODELS = {
+    "constant": "the most frequent label, always",
+    "alone": "your rows alone",
+    "shared": "the others' releases alone",
+    "stacked": "your rows with the others' releases",
+}
+
+
+def price_words(planned: SharePlan) -> str:
+    """The price, and its meaning in epsilon where the account counts in rho."""
+    from siloquent.documents.money import four_digits
+    from siloquent.privacy import accountant, digits, epsilon_of_zcdp
+
+    budget = planned.schema.budget
+    words = f"{accountant(budget.accountant).symbol} {four_digits(planned.price, 'up')}"
+    if budget.accountant == "zcdp":
+        delta = budget.delta - budget.delta_events
+        words += f" (epsilon {digits(epsilon_of_zcdp(float(planned.price), float(delta)))} on its own)"
+    return words
+
+
+def plan_document(planned: SharePlan, left: Cost) -> dict[str, Any]:
+    """A plan as a document of kind ``siloquent/share-plan/1``."""
+    from siloquent.privacy import accountant, digits
+
+    book, relative = accountant(planned.schema.budget.accountant), planned.relative_noise()
+    return {
+        "schema": "siloquent/share-plan/1",
+        "table": planned.schema.name,
+        "label": planned.agreement.label.name,
+        "method": planned.agreement.method,
+        "trust": planned.agreement.trust,
+        "agreement": planned.agreement.digest,
+        "numbers": planned.numbers,
+        "noise": planned.noise,
+        "noise_deviation": planned.deviation,
+        "relative_noise": relative,
+        "symbol": book.symbol,
+        "price": digits(planned.price, 6),
+        "left_before": digits(Fraction(left.amount, book.scale), 6, up=False) if left.amount else "0",
+        "data_touched": False,
+        "notes": list(planned.notes),
+    }
+
+
+def show_plan(screen: Screen, planned: SharePlan, left: Cost) -> None:
+    """The price first, then what is counted and how noisy it gets."""
+    from siloquent.documents.money import four_digits
+    from siloquent.privacy import accountant
+
+    book, relative = accountant(planned.schema.budget.accountant), planned.relative_noise()
+    bins = [("bins", clean(", ".join(_bins(planned))))]
+    noise = f"{planned.noise}, +-{_three(planned.deviation)} on a number"
+    if relative is not None:
+        noise += f", {_three(relative)} times what an average cell of all silos holds"
+    screen.facts(
+        [
+            ("price", f"{price_words(planned)}; learning from it is free"),
+            ("left", f"{book.symbol} {four_digits(Fraction(left.amount, book.scale), 'down')}"),
+            ("counted", f"{_what(planned.agreement)}: {planned.numbers:,} numbers"),
+            *bins,
+            ("noise", noise),
+            ("agreement", f"{planned.agreement.digest[:16]}: equal at every silo, or releases will not fit"),
+            ("data", "not touched; nothing was spent"),
+            *[("note", clean_lines(note)) for note in planned.notes],
+        ]
+    )
+
+
+def _what(agreement: Agreement) -> str:
+    return f"{agreement.method} of {clean(agreement.label.name)}"
+
+
+def _bins(planned: SharePlan) -> list[str]:
+    encoding = planned.encoding
+    return [f"{a.name} {width}" for a, width in zip(encoding.features, encoding.widths, strict=True)]
+
+
+def release_document(release: ShareRelease, folder: Path) -> dict[str, Any]:
+    """A release as a document of kind ``siloquent/share/1``; its numbers are in its file."""
+    from siloquent.share.files import release_id
+
+    return {
+        "schema": "siloquent/share/1",
+        "id": release_id(release),
+        "folder": str(folder),
+        "table": release.table,
+        "label": release.agreement.label.name,
+        "features": [attribute.name for attribute in release.agreement.features],
+        "method": release.agreement.method,
+        "trust": release.agreement.trust,
+        "agreement": release.agreement.digest,
+        "silos": release.silos,
+        "numbers": sum(values.size for values in release.values.values()),
+        "bytes": len(release.to_bytes()),
+        "guarantee": release.sentence(),
+        "receipt": {"ledger": release.part.ledger, "seq": release.part.seq, "hash": release.part.hash},
+        "notes": list(release.notes),
+    }
+
+
+def show_release(screen: Screen, release: ShareRelease, folder: Path) -> None:
+    """What it holds and what was promised."""
+    names = ", ".join(attribute.name for attribute in release.agreement.features)
+    part = release.part
+    screen.facts(
+        [
+            ("holds", f"{_what(release.agreement)} by {clean(names)}"),
+            ("size", f"{len(release.to_bytes()) / 1000:,.1f} kB, {release.silos} silo{'s' * (release.silos > 1)}"),
+            ("agreement", release.agreement.digest[:16]),
+            ("privacy", clean_lines(release.sentence())),
+            ("receipt", f"entry {part.seq} ({part.hash[:12]}) of ledger {part.ledger[:12]}"),
+            ("folder", str(folder)),
+            *[("note", clean_lines(note)) for note in release.notes],
+        ]
+    )
+
+
+def advice_document(advice: Advice, releases: Sequence[ShareRelease]) -> dict[str, Any]:
+    """Advice as a document of kind ``siloquent/advice/1``; it is about the owner's rows."""
+    return {
+        "schema": "siloquent/advice/1",
+        "releases": [release.name for release in releases],
+        "recommended": advice.recommended,
+        "sentence": advice.sentence(),
+        "models": [
+            {
+                "model": name,
+                "error": found.error,
+                "balanced_error": _or_none(found.balanced),
+                "auc": _or_none(found.auc),
+                "loss": found.loss,
+            }
+            for name, found in advice.measures.items()
+        ],
+        "error_difference": [advice.error.low, advice.error.mean, advice.error.high],
+        "loss_difference": [advice.loss.low, advice.loss.mean, advice.loss.high],
+        "private": True,
+    }
+
+
+def _or_none(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def show_advice(screen: Screen, advice: Advice, releases: Sequence[ShareRelease]) -> None:
+    """The four models side by side, then the advice."""
+    rows = [
+        (_MODELS[name], *(_three(value) for value in (found.error, found.balanced, found.auc, found.loss)))
+        for name, found in advice.measures.items()
+    ]
+    heads = ("error", "balanced error", "AUC", "loss")
+    if rows:
+        screen.table([("model", LEFT), *((head, RIGHT) for head in heads)], rows)
+    screen.line(clean(advice.sentence()))
+    silos = sum(release.silos for release in releases)
+    screen.facts(
+        [
+            (
+                "difference",
+                f"loss {_interval(advice.loss)}; error {_interval(advice.error)} (stacked less alone, 95 %)",
+            ),
+            ("from", f"{silos} silo{'s' * (silos > 1)}: {clean(', '.join(release.name for release in releases))}"),
+            ("private", "this table is about your rows: it is no release. Nothing was spent."),
+        ]
+    )
+
+
+def _interval(difference: Any) -> str:
+    return f"{difference.mean:+.4f} [{difference.low:+.4f}, {difference.high:+.4f}]"
+
+
+def model_document(model: Model, file: Path) -> dict[str, Any]:
+    """A model as a document of kind ``siloquent/share-model/1``; its weights are in its file."""
+    return {
+        "schema": "siloquent/share-model/1",
+        "file": str(file),
+        "kind": model.kind,
+        "label": model.agreement.label.name,
+        "features": [attribute.name for attribute in model.agreement.features],
+        "silos": model.silos,
+        "holds_own_rows": model.holds_own_rows,
+    }
+
+
+def show_model(screen: Screen, model: Model, file: Path) -> None:
+    """What the model is, what speaks for the label most, and whether it may be given away."""
+    told = "your exact rows are in it: keep it" if model.holds_own_rows else "from releases alone: it may be given away"
+    screen.facts(
+        [
+            (
+                "model",
+                f"{model.kind}, {clean(model.agreement.label.name)} from {len(model.agreement.features)} features",
+            ),
+            ("from", f"{model.silos} other silo{'s' * (model.silos != 1)}{' and your rows' * model.holds_own_rows}"),
+            ("private", told),
+            ("file", str(file)),
+        ]
+    )
+    speaking = model.strongest(SHOWN)
+    if speaking:
+        heads = [("feature", LEFT), ("value", LEFT), ("weight", RIGHT)]
+        screen.table(heads, [(clean(a), clean(b), f"{weight:+.2f}") for a, b, weight in speaking])
+
+
+def rows_document(table: pa.Table, releases: Sequence[ShareRelease], file: Path) -> dict[str, Any]:
+    """Drawn rows as a document of kind ``siloquent/share-rows/1``; they are in their file."""
+    return {
+        "schema": "siloquent/share-rows/1",
+        "file": str(file),
+        "rows": table.num_rows,
+        "columns": table.column_names,
+        "releases": [release.name for release in releases],
+    }
+
+
+def show_rows(screen: Screen, table: pa.Table, releases: Sequence[ShareRelease], file: Path) -> None:
+    """The first rows, and where all of them are."""
+    shown = table.slice(0, SHOWN).to_pylist()
+    sides = [(name, RIGHT if _is_number(table, name) else LEFT) for name in table.column_names]
+    screen.table(sides, [[label(row[name]) for name in table.column_names] for row in shown])
+    screen.line(f"{table.num_rows:,} rows in {file}. Free: they are drawn from what {len(releases)} silos released.")
+
+
+def _is_number(table: pa.Table, name: str) -> bool:
+    import pyarrow as pa
+
+    kind = table.schema.field(name).type
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _three(value: float) -> str:
+    """Three digits, as plain decimal text; nothing for what does not apply."""
+    if not math.isfinite(value):
+        return ""
+    return f"{value:,.3f}" if abs(value) < 10 else f"{value:,.0f}"
