@@ -4,9 +4,9 @@ Guarantee: input privacy; what is revealed to whom stands in ``siloquent.profile
 """
 
 from siloquent.profile.measure.encode import encode_cell, encoded_value
-from siloquent.profile.measure.local import LocalResult, local, snapshot_of_arrow, snapshot_of_table
+from siloquent.profile.measure.local import LocalResult, local, own_rows, snapshot_of_arrow, snapshot_of_table
 from siloquent.profile.measure.party import PartyData
-from siloquent.profile.measure.snapshot import Snapshot
+from siloquent.profile.measure.snapshot import Snapshot, snapshot_from_bytes
 
 __all__ = [
     "LocalResult",
@@ -15,6 +15,8 @@ __all__ = [
     "encode_cell",
     "encoded_value",
     "local",
+    "own_rows",
+    "snapshot_from_bytes",
     "snapshot_of_arrow",
     "snapshot_of_table",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,6 +42,13 @@ class Snapshot:
     def distinct(self, mask: int) -> int:
         """How many different values the columns in ``mask`` have."""
         return len(group_ids(self.codes, mask)[1])
+
+    def to_bytes(self) -> bytes:
+        """The snapshot for the role's own state folder: a restarted party goes on with it, whatever its source does."""
+        parts = [_block(self.codes.astype("<i8").tobytes())]
+        for cells in self.cells:
+            parts += [len(cells).to_bytes(8, "big"), *(_block(cell) for cell in cells)]
+        return b"".join(parts)
 
     def commitment(self, salt: bytes) -> str:
         """SHA-256 over the sorted encoded rows and ``salt``: what a party can be held to in a dispute."""
@@ -92,3 +100,19 @@ def snapshot(
 def _is_plain(value: Any) -> bool:
     """Whether equal values of this type have equal bytes, so that one is encoded once; NULLs may differ."""
     return isinstance(value, str)
+
+
+def snapshot_from_bytes(columns: Sequence[Column], data: bytes) -> Snapshot:
+    """The snapshot that ``to_bytes`` wrote, of the same columns."""
+    reader = io.BytesIO(data)
+
+    def number() -> int:
+        return int.from_bytes(reader.read(8), "big")
+
+    codes = np.frombuffer(reader.read(number()), dtype="<i8").astype(np.int64).reshape(-1, len(columns))
+    cells = tuple(tuple(reader.read(number()) for _ in range(number())) for _ in columns)
+    return Snapshot(tuple(columns), codes, cells)
+
+
+def _block(content: bytes) -> bytes:
+    return len(content).to_bytes(8, "big") + content

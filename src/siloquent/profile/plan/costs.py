@@ -1,0 +1,91 @@
+"""What a session would take, before anybody is contacted: bounds from the spec alone, no rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from siloquent.profile.plan.sizes import size_class
+from siloquent.profile.spec import Column, ProfileSpec, statement
+
+# Measured on one core, all roles together: benchmarks/profile_smfd.py.
+MICROSECONDS_A_POINT = 11
+MICROSECONDS_A_MULTIPLE = 36
+MICROSECONDS_A_VOTE = 460
+BYTES_A_POINT = 32
+VOTE_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPlan:
+    """What may be shown and spent.
+
+    ``most_sets``, ``most_votes``: no session of this spec asks more. ``set_bytes``, ``set_seconds``: one set, all roles
+    and hops together. ``warnings``: what a person should know before saying yes.
+    """
+
+    spec: ProfileSpec
+    parties: int
+    workers: int
+    rows: int
+    most_sets: int
+    most_votes: int
+    set_bytes: int
+    set_seconds: float
+    vote_bytes: int
+    vote_seconds: float
+    statement: tuple[tuple[str, str], ...]
+    warnings: tuple[str, ...]
+
+
+def explain(
+    spec: ProfileSpec, *, columns: Sequence[Column] = (), parties: int = 3, workers: int = 3, rows: int = 1_000
+) -> SessionPlan:
+    """What a session of ``spec`` would take; contacts nobody, reads nothing.
+
+    Args:
+        columns: The columns' types, for warnings; may be left out.
+        rows: A rough, public number of rows at one party.
+    """
+    d, most = len(spec.columns), spec.most
+    least = 0 if spec.empty_lhs else 1
+    sets = sum(math.comb(d, k) for k in range(least, min(d, most + 1) + 1))
+    votes = sum(math.comb(d, k) * (d - k) for k in range(least, min(d - 1, most) + 1))
+    points = parties * (size_class(rows) if spec.size_class else rows)
+    if spec.protocol == "smfd":
+        set_bytes, set_us = 64 * points * workers, 543 * points
+    else:
+        set_bytes, set_us = (
+            BYTES_A_POINT * points * workers,
+            points * (MICROSECONDS_A_POINT + (workers + 1) * MICROSECONDS_A_MULTIPLE),
+        )
+    return SessionPlan(
+        spec=spec,
+        parties=parties,
+        workers=workers,
+        rows=rows,
+        most_sets=sets,
+        most_votes=votes,
+        set_bytes=set_bytes,
+        set_seconds=set_us / 1e6,
+        vote_bytes=VOTE_BYTES * (parties + workers - 1),
+        vote_seconds=MICROSECONDS_A_VOTE / 1e6,
+        statement=statement(spec.protocol, parties=parties, workers=workers),
+        warnings=tuple(_warnings(spec, columns)),
+    )
+
+
+def _warnings(spec: ProfileSpec, columns: Sequence[Column]) -> list[str]:
+    found = [
+        f"{column.name} names people: how many of its values the parties share is how many people they share."
+        for column in columns
+        if column.names_people
+    ]
+    if spec.max_lhs is None and spec.most < len(spec.columns):
+        found.append(f"Left sides of more than {spec.most} columns are not searched; max_lhs changes that.")
+    if spec.protocol == "smfd":
+        found.append("The thesis' protocol shows the moderator all distinct counts; padded shows none.")
+    if not spec.canaries:
+        found.append("Without canaries a worker that computes something else is not found.")
+    return found

@@ -1,0 +1,123 @@
+"""A report as a release: ``report.json`` and a manifest; and back, checked."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from siloquent.errors import ReleaseError
+from siloquent.maths.dependencies import closures
+from siloquent.profile.spec import Dependency, FDReport, report_from_plain
+from siloquent.releases import Manifest, ReleaseFile, read_manifest
+from siloquent.releases.folder import sha256_of
+from siloquent.releases.manifest import MANIFEST
+from siloquent.version import VERSION
+
+FILE = "report.json"
+MOST_BYTES = 2**26
+TASK = "profile"
+
+
+def save_report(report: FDReport, folder: Path, *, table: str) -> Path:
+    """Write the report's release as ``folder``, whole or not at all; the same report that is there already stays.
+
+    Raises:
+        ReleaseError: something else is there, or the disk refuses.
+    """
+    if folder.exists():
+        if (folder / FILE).is_file() and load_report(folder).to_json() == report.to_json():
+            return folder
+        raise ReleaseError(f"{folder} is there already and is another one.", fix="name another folder")
+    building: Path | None = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
+        (building / FILE).write_text(report.to_json(), encoding="utf-8")
+        found = len(report.ufd) + len(report.cfd)
+        entry = ReleaseFile(FILE, sha256_of(building / FILE), found, ("ufd", "cfd"), {})
+        (building / MANIFEST).write_text(_manifest(report, table, entry).to_json(), encoding="utf-8")
+        os.replace(building, folder)
+    except OSError as failed:
+        if building is not None:
+            shutil.rmtree(building, ignore_errors=True)
+        raise ReleaseError(
+            f"The report could not be written to {folder}: {failed.strerror}.", fix="make room there"
+        ) from None
+    return folder
+
+
+def load_report(folder: Path) -> FDReport:
+    """The report in a release's folder, or in a file.
+
+    Raises:
+        ReleaseError: it is none, or was changed after its release.
+    """
+    path = folder / FILE if folder.is_dir() else folder
+    try:
+        if path.is_symlink() or path.stat().st_size > MOST_BYTES:
+            raise ReleaseError(f"{path} is no report of dependencies.")
+        text = path.read_text(encoding="utf-8")
+        plain = json.loads(text)
+    except (OSError, ValueError, RecursionError):
+        raise ReleaseError(f"{path} cannot be read as a report.", fix="siloquent profile show REPORT") from None
+    if folder.is_dir():
+        manifest = read_manifest(folder)
+        entry = next((file for file in manifest.files if file.name == FILE), None)
+        if manifest.task != TASK or entry is None or entry.sha256 != sha256_of(path):
+            raise ReleaseError(f"{FILE} was changed after its release.", fix="siloquent profile verify REPORT")
+    return report_from_plain(plain)
+
+
+def check_report(report: FDReport) -> tuple[str, ...]:
+    """What is wrong with a report by itself: contradictions, missing confirmations, failed canaries; in words."""
+    wanted = f"sha256:{report.digest()}"
+    problems = [
+        f"{party} has not confirmed this report."
+        for party, _ in report.parties
+        if report.signatures.get(party) != wanted
+    ]
+    names = [column.name for column in report.columns]
+    for one in (*report.ufd, *report.cfd):
+        if one.rhs not in names or any(name not in names for name in one.lhs) or one.rhs in one.lhs:
+            problems.append(f"{one} speaks of columns that it cannot.")
+    if problems:
+        return tuple(problems)
+    if len(names) <= 16:
+        inside = closures([_mask(one, names) for one in report.cfd], len(names))
+        for one in report.ufd:
+            lhs, right = _mask(one, names)
+            if not inside[lhs] >> right & 1:
+                problems.append(f"{one} holds over all rows, but not in every party: that cannot be.")
+    for kind, found in (("all rows", report.ufd), ("every party", report.cfd)):
+        problems += [f"{one} is not minimal among those of {kind}." for one in found if _is_covered(one, found)]
+    if report.canaries[1]:
+        problems.append("A worker failed a canary.")
+    return tuple(problems)
+
+
+def _mask(one: Dependency, names: list[str]) -> tuple[int, int]:
+    return sum(1 << names.index(name) for name in one.lhs), names.index(one.rhs)
+
+
+def _is_covered(one: Dependency, found: tuple[Dependency, ...]) -> bool:
+    return any(other.rhs == one.rhs and set(other.lhs) < set(one.lhs) for other in found)
+
+
+def _manifest(report: FDReport, table: str, entry: ReleaseFile) -> Manifest:
+    names = [column.name for column in report.columns]
+    return Manifest(
+        id=report.id,
+        task=TASK,
+        package=f"siloquent {VERSION}",
+        table=table,
+        schema="",
+        request={"query": f"profile {table}", "columns": names, "protocol": report.protocol},
+        guarantee={"definition": "input-privacy", "sentence": report.sentence()},
+        accuracy={"label": "exact", "complete_to_lhs": report.complete_to_lhs},
+        receipt={"session": report.session},
+        files=(entry,),
+        known=("exact, and not differentially private",),
+    )

@@ -1,0 +1,113 @@
+"""Found dependencies become constraints of a table's declaration: public statements from then on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from siloquent.errors import RequestError, SchemaError
+from siloquent.profile.spec import Dependency, FDReport, parse_dependency
+from siloquent.schema.build import parse_schema
+from siloquent.schema.toml import read_toml
+
+_ARRAY = re.compile(r"^constraint\s*=\s*\[", re.MULTILINE)
+
+
+def chosen(report: FDReport, pick: Sequence[str]) -> tuple[Dependency, ...]:
+    """The dependencies of the union that ``pick`` names, such as ``"supplier -> city"``.
+
+    Raises:
+        RequestError: one was not found over all rows together; one that holds in each party alone is named as such.
+    """
+    known = {(frozenset(one.lhs), one.rhs): one for one in report.ufd}
+    inside = {(frozenset(one.lhs), one.rhs) for one in report.cfd}
+    found = []
+    for text in pick:
+        wanted = parse_dependency(text)
+        key = (frozenset(wanted.lhs), wanted.rhs)
+        if key not in known:
+            why = "holds in each party, but not over all rows" if key in inside else "is not among those found"
+            listed = "; ".join(str(one) for one in report.ufd[:5])
+            raise RequestError(f"{text!r} {why}. Found: {listed or 'none'}.", fix=f"siloquent profile show {report.id}")
+        found.append(known[key])
+    return tuple(found)
+
+
+def entries(report: FDReport, dependencies: Sequence[Dependency]) -> list[dict[str, Any]]:
+    """The constraints as a table file holds them."""
+    return [
+        {"kind": "fd", "lhs": list(one.lhs), "rhs": one.rhs, "hard": True, "source": f"profile:{report.id}"}
+        for one in dependencies
+        if one.lhs
+    ]
+
+
+def adopted(text: str, new: Sequence[dict[str, Any]]) -> str:
+    """A table file's text with ``new`` constraints; what is declared already stays as it is.
+
+    Raises:
+        SchemaError: the file would not be read again as it was with the constraints added; it is left alone.
+    """
+    before = read_toml(text)
+    held = {(tuple(c.get("lhs", ())), c.get("rhs")) for c in before.get("constraint", []) if c.get("kind") == "fd"}
+    wanted = [one for one in new if (tuple(one["lhs"]), one["rhs"]) not in held]
+    if not wanted:
+        return text
+    lines = [_line(one) for one in wanted]
+    changed = _into_array(text, lines) if _ARRAY.search(text) else _as_tables(text, wanted)
+    held_now = before.get("constraint", [])
+    try:
+        after = read_toml(changed)
+        orders = ([*wanted, *held_now], [*held_now, *wanted])
+        same = {**after, "constraint": []} == {**before, "constraint": []} and after["constraint"] in orders
+    except SchemaError:
+        same = False
+    if not same:
+        pasted = ", ".join(lines)
+        raise SchemaError("The constraints cannot be written into this file by themselves.", fix=f"add {pasted}")
+    parse_schema(changed)
+    return changed
+
+
+def write_adopted(path: Path, new: Sequence[dict[str, Any]]) -> bool:
+    """Write ``new`` constraints into a table file, whole or not at all; whether anything changed."""
+    text = path.read_text(encoding="utf-8")
+    changed = adopted(text, new)
+    if changed == text:
+        return False
+    beside = path.with_suffix(".toml.new")
+    beside.write_text(changed, encoding="utf-8")
+    beside.replace(path)
+    return True
+
+
+def _line(entry: dict[str, Any]) -> str:
+    lhs = ", ".join(_quoted(name) for name in entry["lhs"])
+    return (
+        f'{{ kind = "fd", lhs = [{lhs}], rhs = {_quoted(entry["rhs"])}, '
+        f"hard = true, source = {_quoted(entry['source'])} }}"
+    )
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _into_array(text: str, lines: Sequence[str]) -> str:
+    """Behind the bracket that opens the array: nothing that stands there needs to be understood."""
+    found = _ARRAY.search(text)
+    assert found is not None
+    at = found.end()
+    return text[:at] + "".join(f"\n  {line}," for line in lines) + text[at:]
+
+
+def _as_tables(text: str, wanted: Sequence[dict[str, Any]]) -> str:
+    blocks = [
+        f'\n[[constraint]]\nkind = "fd"\nlhs = [{", ".join(map(_quoted, one["lhs"]))}]\nrhs = {_quoted(one["rhs"])}\n'
+        f"hard = true\nsource = {_quoted(one['source'])}\n"
+        for one in wanted
+    ]
+    return text.rstrip("\n") + "\n" + "".join(blocks)

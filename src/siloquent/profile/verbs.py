@@ -1,0 +1,88 @@
+"""The profile verbs of one session, as ``session.profile``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from siloquent.errors import NotAllowed
+from siloquent.profile.measure import LocalResult, local, own_rows
+from siloquent.profile.plan.costs import SessionPlan, explain
+from siloquent.profile.release import load_report, save_report
+from siloquent.profile.spec import FDReport, ProfileSpec, declared_columns
+from siloquent.profile.task import Approve, chosen, discover_together, entries, write_adopted
+from siloquent.profile.task.terms import Say, silent
+
+if TYPE_CHECKING:
+    from siloquent.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileVerbs:
+    """local, explain, together, adopt, save and load, for one workspace."""
+
+    session: Session
+
+    def local(
+        self, table: str, *, columns: Sequence[str] = (), max_lhs: int | None = None, nulls: str = "value"
+    ) -> LocalResult:
+        """The dependencies of one of this workspace's tables, exact, for its owner's eyes.
+
+        Raises:
+            NotAllowed: this session is an analyst's.
+        Privacy:
+            None: exact, so it is refused to analysts.
+        """
+        if self.session.analyst is not None:
+            raise NotAllowed("A local profile is exact, so it is the owner's alone.", fix="leave --analyst out")
+        names = list(columns) or [a.name for a in self.session.schema(table).domain.attributes if not a.function]
+        for name in names:
+            self.session.schema(table).domain[name]
+        return local(own_rows(self.session.table(table), names), max_lhs=max_lhs, nulls=nulls)
+
+    def explain(self, spec: ProfileSpec, *, parties: int = 3, workers: int = 3) -> SessionPlan:
+        """What a session would take and show, from declarations alone. Contacts nobody."""
+        schema = self.session.schema(spec.table)
+        columns = declared_columns(schema, spec.columns)
+        return explain(spec, columns=columns, parties=parties, workers=workers, rows=schema.size_hint or 1_000)
+
+    def together(
+        self,
+        spec: ProfileSpec,
+        others: Mapping[str, Session],
+        approve: Approve,
+        *,
+        name: str = "here",
+        workers: int = 3,
+        say: Say = silent,
+    ) -> FDReport:
+        """Every role on this machine: this workspace and ``others`` as parties; see ``discover_together``.
+
+        Privacy:
+            As ``siloquent.profile.discover``; recorded in each workspace's ledger.
+        """
+        return discover_together(spec, {name: self.session, **others}, approve, workers=workers, say=say)
+
+    def adopt(self, report: FDReport, table: str, pick: Sequence[str]) -> bool:
+        """Write dependencies that were found over all rows into the declaration of ``table``; whether it changed.
+
+        Privacy:
+            What was found is exact: a constraint that comes from it is a fact about private rows. No sensitivity rests
+            on it.
+        """
+        if self.session.analyst is not None:
+            raise NotAllowed("Declarations are the owner's.", fix="leave --analyst out")
+        for dependency in chosen(report, pick):
+            for column in (*dependency.lhs, dependency.rhs):
+                self.session.schema(table).domain[column]
+        return write_adopted(self.session.workspace.schema_file(table), entries(report, chosen(report, pick)))
+
+    def save(self, report: FDReport, *, table: str, folder: Path | None = None) -> Path:
+        """Write the report as a release folder (default: in the workspace); the same report is written once."""
+        return save_report(report, folder or self.session.workspace.releases / report.id, table=table)
+
+    def load(self, folder: Path | str) -> FDReport:
+        """The report in a release's folder."""
+        return load_report(Path(folder))
