@@ -80,9 +80,11 @@ def check_report(report: FDReport) -> tuple[str, ...]:
         if report.signatures.get(party) != wanted
     ]
     names = [column.name for column in report.columns]
-    for one in (*report.ufd, *report.cfd):
-        if one.rhs not in names or any(name not in names for name in one.lhs) or one.rhs in one.lhs:
-            problems.append(f"{one} speaks of columns that it cannot.")
+    problems += [
+        f"{one} speaks of columns that it cannot."
+        for one in (*report.ufd, *report.cfd)
+        if one.rhs in one.lhs or not set(names).issuperset((*one.lhs, one.rhs))
+    ]
     if problems:
         return tuple(problems)
     if len(names) <= 16:

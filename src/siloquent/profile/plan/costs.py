@@ -56,10 +56,8 @@ def explain(
     if spec.protocol == "smfd":
         set_bytes, set_us = 64 * points * workers, 543 * points
     else:
-        set_bytes, set_us = (
-            BYTES_A_POINT * points * workers,
-            points * (MICROSECONDS_A_POINT + (workers + 1) * MICROSECONDS_A_MULTIPLE),
-        )
+        each = MICROSECONDS_A_POINT + (workers + 1) * MICROSECONDS_A_MULTIPLE
+        set_bytes, set_us = BYTES_A_POINT * points * workers, each * points
     return SessionPlan(
         spec=spec,
         parties=parties,

@@ -304,14 +304,8 @@ class _Walk:
         final = self._told_report("final")
         if final.digest() != report.digest():
             raise ProtocolError("planner_mismatch", role=self._moderator, step="final")
-        for name in (
-            "own",
-            "canary",
-            "salt",
-            "nulls",
-            "snapshot",
-            *(f"with-{worker}" for worker in self.channel.members.workers),
-        ):
+        shared = [f"with-{worker}" for worker in self.channel.members.workers]
+        for name in ("own", "canary", "salt", "nulls", "snapshot", *shared):
             self.channel.state.erase(name)
         return final
 
