@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -191,3 +192,13 @@ def test_an_edited_sketch_is_refused(owner: Person, types: Types) -> None:
     plain["task"] = "explore"
     manifest.write_text(json.dumps(plain))
     assert "holds no sketch" in types("sketch", "show", "map").err
+
+
+def test_without_a_terminal_the_fix_is_the_whole_command(owner: Person, types: Types) -> None:
+    refused = types(*BUILD, "--label", "ward", "-o", "map", "--json")
+    assert refused.status == 2
+    fix = shlex.split(refused.document["fix"])
+    assert fix[0] == "siloquent"
+    assert {"--label", "ward", "--yes", "--epsilon"} < set(fix)
+    assert types(*fix[1:]).status == 0
+    assert (owner.folder / "releases" / "map").is_dir()

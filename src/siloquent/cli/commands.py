@@ -34,6 +34,8 @@ class Options:
     as_json: bool = False
     quiet: bool = False
     no_color: bool = False
+    typed: tuple[str, ...] = ()
+    """The command and its own arguments, without the global options."""
 
     @property
     def screen(self) -> Screen:
@@ -72,6 +74,10 @@ class Options:
         shared = ["--workspace", str(self.workspace)] if self.workspace else []
         shared += ["--analyst", self.analyst] if self.analyst else []
         return shlex.join(["siloquent", *shared, *words])
+
+    def again(self, *more: str) -> str:
+        """The command that runs now, to paste, with ``more`` behind it."""
+        return self.shell(*self.typed, *more)
 
     def require_owner(self, what: str) -> None:
         """Refuse an analyst.
@@ -117,6 +123,7 @@ def command(group: typer.Typer, name: str, body: Body, *, panel: str = "") -> No
     @functools.wraps(body)
     def walk(context: typer.Context, **given: Any) -> None:
         options = merged(context.obj or Options(), {key: given.pop(key) for key in _GLOBAL})
+        options = replace(options, typed=words_of(context))
         raise typer.Exit(guarded(options, functools.partial(body, options, **given)))
 
     here = inspect.Parameter
@@ -129,6 +136,26 @@ def command(group: typer.Typer, name: str, body: Body, *, panel: str = "") -> No
     walk.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     walk.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     group.command(name, rich_help_panel=panel or None)(walk)
+
+
+def words_of(context: typer.Context) -> tuple[str, ...]:
+    """The command of ``context`` in one form: its name, arguments, and options that are not at their default."""
+    arguments: list[str] = []
+    options: list[str] = []
+    for parameter in context.command.params:
+        value = context.params.get(str(parameter.name))
+        if parameter.name in _GLOBAL or value is None or value == parameter.default:
+            continue
+        values = [str(one) for one in (value if isinstance(value, (list, tuple)) else [value])]
+        if parameter.param_type_name == "argument":
+            arguments += values
+            continue
+        name = max(parameter.opts, key=len)
+        if isinstance(value, bool):
+            options.append(name if value else parameter.secondary_opts[0])
+        else:
+            options += [word for one in values for word in (name, one)]
+    return (*context.command_path.split()[1:], *arguments, *options)
 
 
 def merged(before: Options, behind: dict[str, Any]) -> Options:

@@ -26,13 +26,13 @@ def agreed(options: Options, price: str, *, what: str, question: str, yes: bool,
     if yes or max_cost is not None:
         return True
     if not options.screen.can_ask:
-        raise RequestError(f"This costs {price}, and nobody is here to agree to it.", fix="the same command with --yes")
+        raise RequestError(f"This costs {price}, and nobody is here to agree to it.", fix=options.again("--yes"))
     options.screen.warn(what)
     return options.screen.confirm(question)
 
 
 @contextmanager
-def charged(session: Session, key: str) -> Iterator[None]:
+def charged(options: Options, session: Session, key: str) -> Iterator[None]:
     """What fails in here after the charge says that it stands, and how to go on without paying twice."""
     before = session.ledger.head().seq
     try:
@@ -40,5 +40,5 @@ def charged(session: Session, key: str) -> Iterator[None]:
     except SiloquentError as failed:
         if any(entry.kind == "reserve" for entry in session.ledger.entries(after=before)):
             failed.spent = CHARGED
-            failed.add_note(f"Again, without paying twice: the same command with --key {key}")
+            failed.add_note(f"Again, without paying twice: {options.again('--key', key)}")
         raise

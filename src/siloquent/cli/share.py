@@ -85,7 +85,7 @@ def release(
             options.screen.note("Nothing was released, nothing was spent.")
             return 2
         key = f"cli-{uuid.uuid4().hex[:12]}" if key is None else key
-        with charged(session, key):
+        with charged(options, session, key):
             made = session.share.release(spec, key=key, max_cost=max_cost)
             folder = session.share.save(made)
             if place is not None:

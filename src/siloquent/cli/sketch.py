@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import uuid
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from siloquent.cli.commands import Options, command
+from siloquent.cli.paying import agreed, charged
 from siloquent.cli.sketch_files import in_workspace, numbers_of, points_of, release_path, sketch_at, spec_of, write_text
-from siloquent.errors import RequestError, SiloquentError
+from siloquent.errors import RequestError
 
-if TYPE_CHECKING:
-    from siloquent.sketch import SketchPlan, SketchSpec
-
-CHARGED = "the price is charged; building again with the same --key costs no more"
 Table = Annotated[
     str | None,
     typer.Argument(metavar="[TABLE]", help="A declared table, or a .toml file that describes the sketch."),
@@ -53,8 +53,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="sketch", rich_help_panel="Sketch")
 
 
-def plan(
-    options: Options,
+def _described(
     table: Table = None,
     features: Features = None,
     kernel: KernelName = "p2",
@@ -68,6 +67,29 @@ def plan(
     group: Group = None,
     rows: Rows = None,
     plan_file: PlanFile = None,
+) -> Any:
+    """The sketch that the options of ``plan`` and ``build`` describe."""
+    return spec_of(locals())
+
+
+def _of_a_sketch(body: Callable[..., int | None]) -> Callable[..., int | None]:
+    """``body(options, spec, ..)`` as a command whose options describe the sketch, and then come its own."""
+    shared = inspect.signature(_described, eval_str=True).parameters
+    options, _, *own = inspect.signature(body, eval_str=True).parameters.values()
+
+    @functools.wraps(body)
+    def run(options: Options, **given: Any) -> int | None:
+        spec = _described(**{name: given.pop(name) for name in shared})
+        return body(options, spec, **given)
+
+    run.__signature__ = inspect.Signature([options, *shared.values(), *own])  # type: ignore[attr-defined]
+    return run
+
+
+@_of_a_sketch
+def plan(
+    options: Options,
+    spec: Any,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Keep the hash plan for other silos.")
     ] = None,
@@ -75,9 +97,7 @@ def plan(
     """Say what a sketch would cost and how exact it would be. Touches no data; -o keeps the hash plan for silos."""
     from siloquent.cli.sketch_words import plan_document, show_plan
 
-    given = locals()
     with options.session() as session:
-        spec = spec_of(given)
         planned = session.sketch.explain(spec)
         left = session.left(spec.table)
         if output is not None:
@@ -90,21 +110,10 @@ def plan(
             options.screen.note(f"The hash plan is in {output}: every silo builds with --plan {output}.")
 
 
+@_of_a_sketch
 def build(
     options: Options,
-    table: Table = None,
-    features: Features = None,
-    kernel: KernelName = "p2",
-    bandwidth: Bandwidth = 0.1,
-    epsilon: Epsilon = None,
-    rho: Rho = None,
-    error: Error = None,
-    at_density: AtDensity = 0.02,
-    scale: Scale = "range",
-    label: LabelOption = None,
-    group: Group = None,
-    rows: Rows = None,
-    plan_file: PlanFile = None,
+    spec: Any,
     output: Out = None,
     key: Annotated[
         str | None, typer.Option("--key", help="A name for this sketch: building it again with it is free.")
@@ -116,11 +125,10 @@ def build(
     dry: Annotated[bool, typer.Option("--explain", help="Only say what it would cost.")] = False,
 ) -> int | None:
     """Build a sketch in one pass over the rows; the price is shown first. Everything asked of it later is free."""
-    from siloquent.cli.sketch_words import plan_document, show_plan, show_sketch, sketch_document
+    from siloquent.cli.sketch_words import plan_document, price_words, show_plan, show_sketch, sketch_document
 
-    given = locals()
     with options.session() as session:
-        spec, place = spec_of(given), None if output is None else release_path(options, output)
+        place = None if output is None else release_path(options, output)
         if place is not None and place.exists() and key is None:
             raise RequestError(f"{place} is there already.", fix="name another one with -o")
         planned, left = session.sketch.explain(spec), session.left(spec.table)
@@ -130,42 +138,21 @@ def build(
             else:
                 show_plan(options.screen, planned, left)
             return None
-        if not _agreed(options, planned, spec, yes=yes, max_cost=max_cost):
+        price = price_words(planned)
+        what = f"A sketch of {spec.table} costs {price}. What is asked of it later costs nothing."
+        if not agreed(options, price, what=what, question="Build it?", yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was built, nothing was spent.")
             return 2
         key = f"cli-{uuid.uuid4().hex[:12]}" if key is None else key
-        before = session.ledger.head().seq
-        try:
+        with charged(options, session, key):
             made = session.sketch.build(spec, key=key, max_cost=max_cost)
             folder = session.sketch.save(made, place)
-        except SiloquentError as failed:
-            if any(entry.kind == "reserve" for entry in session.ledger.entries(after=before)):
-                failed.spent = CHARGED
-                failed.add_note(f"Again, without paying twice: the same command with --key {key}")
-            raise
     if options.as_json:
         options.screen.document({**sketch_document(made, folder), "key": key})
     else:
         show_sketch(options.screen, made, folder)
         options.screen.note(f"\nNext: {options.shell('sketch', 'ask', folder.name, '--modes', '3')}")
     return None
-
-
-def _agreed(options: Options, planned: SketchPlan, spec: SketchSpec, *, yes: bool, max_cost: str | None) -> bool:
-    """Whether the price may be paid: said beforehand, or now by somebody at the terminal.
-
-    Raises:
-        RequestError: nobody said so, and nobody is there to ask.
-    """
-    from siloquent.cli.sketch_words import price_words
-
-    if yes or max_cost is not None:
-        return True
-    price = price_words(planned)
-    if not options.screen.can_ask:
-        raise RequestError(f"This costs {price}, and nobody is here to agree to it.", fix="the same command with --yes")
-    options.screen.warn(f"A sketch of {spec.table} costs {price}. What is asked of it later costs nothing.")
-    return options.screen.confirm("Build it?")
 
 
 def ask(
