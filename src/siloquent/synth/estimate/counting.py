@@ -1,0 +1,141 @@
+"""Constraints as count tables: which rows already there a new one would break them with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from siloquent.errors import ConstraintProblem
+from siloquent.maths.pair_tables import MOST_CELLS, NOBODY, CountAxis, CountTerm, PairTables
+from siloquent.maths.pairs import conjunction
+from siloquent.synth.spec.compiled import CompiledConstraints, NormalForm, PairTest, RowTest, row_test
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def tables_of(forms: Sequence[NormalForm], compiled: CompiledConstraints, target: str) -> PairTables:
+    """Empty tables of some constraints, ready to be asked for every value of ``target``.
+
+    Raises:
+        ConstraintProblem: One needs more than 10^7 cells, or a condition compares two attributes of one row.
+    """
+    terms = [term for rule, form in enumerate(forms) for term in count_terms(rule, form, compiled)]
+    column = compiled.column(target)
+    return PairTables(terms, rules=len(forms), target=column, values=compiled.sizes[column])
+
+
+def count_terms(rule: int, form: NormalForm, compiled: CompiledConstraints) -> list[CountTerm]:
+    """|X or Y| = |X| + |Y| - |X and Y|, X with the new row as t1, Y as t2; ``!=`` is all minus equal."""
+    forward = _expanded(rule, 1, form.pairs, form.first, form.second, compiled)
+    mirrored = tuple(test.reversed for test in form.pairs)
+    backward = _expanded(rule, 1, mirrored, form.second, form.first, compiled)
+    both = _merged((*form.pairs, *mirrored))
+    if both is None:
+        return forward + backward
+    either = (*form.first, *form.second)
+    return forward + backward + _expanded(rule, -1, both, either, either, compiled)
+
+
+def _merged(tests: Sequence[PairTest]) -> tuple[PairTest, ...] | None:
+    """One test for each pair of sides; None if they contradict one another."""
+    kept: dict[tuple[str, str], list[PairTest]] = {}
+    for test in tests:
+        kept.setdefault((test.left.attribute, test.right.attribute), []).append(test)
+    found = []
+    for same in kept.values():
+        op = conjunction([test.op for test in same])
+        if op is None:
+            return None
+        found.append(PairTest(same[0].left, op, same[0].right))
+    return tuple(found)
+
+
+def _expanded(
+    rule: int,
+    sign: int,
+    tests: Sequence[PairTest],
+    asked: Sequence[RowTest],
+    stored: Sequence[RowTest],
+    compiled: CompiledConstraints,
+) -> list[CountTerm]:
+    fixed = [_filter(test, compiled, asked=True) for test in asked]
+    fixed += [_filter(test, compiled, asked=False) for test in stored]
+    fixed += [_axis(test, compiled) for test in tests if test.op != "=" and test.op != "!="]
+    fixed += [_axis(test, compiled) for test in tests if test.op == "="]
+    unequal = [test for test in tests if test.op == "!="]
+    found = []
+    for chosen in range(1 << len(unequal)):
+        axes = list(fixed)
+        for place, test in enumerate(unequal):
+            as_equal = PairTest(test.left, "=", test.right)
+            axes.append(_axis(as_equal, compiled) if chosen >> place & 1 else _known(test, compiled))
+        term = CountTerm(rule, sign * (-1) ** bin(chosen).count("1"), tuple(axes))
+        if term.cells > MOST_CELLS:
+            raise ConstraintProblem(
+                f"A constraint over {', '.join(sorted({t.left.attribute for t in tests}))} needs {term.cells:,} "
+                f"counts; the most is {MOST_CELLS:,}.",
+                fix="declare coarser grids, or use engine = 'tree'",
+            )
+        found.append(term)
+    return found
+
+
+def _cells(name: str, compiled: CompiledConstraints) -> NDArray[np.int64]:
+    return np.arange(compiled.sizes[compiled.column(name)], dtype=np.int64)
+
+
+def _axis(test: PairTest, compiled: CompiledConstraints) -> CountAxis:
+    left, right = _cells(test.left.attribute, compiled), _cells(test.right.attribute, compiled)
+    known_left, known_right = test.left.known(left, test.op), test.right.known(right, test.op)
+    at_left, at_right = test.left.positions(left), test.right.positions(right)
+    places = np.unique(at_right[known_right])
+    ranks = np.searchsorted(places, at_right)
+    if test.op == "=":
+        where = np.minimum(np.searchsorted(places, at_left), max(len(places) - 1, 0))
+        met = known_left & (places[where] == at_left) if len(places) else np.zeros(len(left), dtype=bool)
+        asked, ordered = np.where(met, where, NOBODY), False
+    elif test.op in (">", ">="):
+        bound = np.searchsorted(places, at_left, side="left" if test.op == ">" else "right")
+        asked, ordered = np.where(known_left, bound, NOBODY), True
+    else:
+        bound = len(places) - np.searchsorted(places, at_left, side="right" if test.op == "<" else "left")
+        asked, ordered = np.where(known_left, bound, NOBODY), True
+        ranks = len(places) - 1 - ranks
+    return CountAxis(
+        compiled.column(test.right.attribute),
+        np.where(known_right, ranks, NOBODY),
+        compiled.column(test.left.attribute),
+        asked.astype(np.int64),
+        max(len(places), 1),
+        ordered,
+    )
+
+
+def _known(test: PairTest, compiled: CompiledConstraints) -> CountAxis:
+    """The coordinate that all rows share whose values on both sides are known."""
+    left, right = _cells(test.left.attribute, compiled), _cells(test.right.attribute, compiled)
+    return CountAxis(
+        compiled.column(test.right.attribute),
+        np.where(test.right.known(right, "!="), 0, NOBODY),
+        compiled.column(test.left.attribute),
+        np.where(test.left.known(left, "!="), 0, NOBODY),
+        1,
+        False,
+    )
+
+
+def _filter(test: RowTest, compiled: CompiledConstraints, *, asked: bool) -> CountAxis:
+    """The coordinate that all rows share which pass a condition, on one side."""
+    if len(test.attributes) > 1:
+        raise ConstraintProblem(
+            f"A condition that compares {' and '.join(test.attributes)} of one row has no count table.",
+            fix="use engine = 'tree'",
+        )
+    (name,) = test.attributes
+    cells = _cells(name, compiled)
+    passing = np.where(row_test(test, {name: cells}), 0, NOBODY)
+    column, all_pass = compiled.column(name), np.zeros(len(cells), dtype=np.int64)
+    return CountAxis(column, all_pass if asked else passing, column, passing if asked else all_pass, 1, False)
