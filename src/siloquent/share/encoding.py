@@ -67,7 +67,7 @@ class Encoding:
     @property
     def classes(self) -> int:
         """How many classes the label has, or buckets if it is a number."""
-        return len(self.label.edges) - 1 if self.is_regression else self.label.steps
+        return len(self.label_cuts) + 1 if self.is_regression else self.label.steps
 
     def classes_of(self, label: Integers) -> Integers:
         """The class (or bucket of a number) of each place of the label, shape (rows,)."""
@@ -82,7 +82,7 @@ class Encoding:
     def labels(self) -> tuple[Any, ...]:
         """The label's values in order; buckets' names for a number."""
         if self.is_regression:
-            return tuple(self.label.bin_labels()[: self.classes])
+            return tuple(bin_names(self.label)[: self.classes])
         return tuple(self.label.label(place) for place in range(self.classes))
 
     @cached_property
@@ -105,7 +105,7 @@ class Encoding:
         if not attribute.is_numeric:
             return places
         bins = np.searchsorted(self.cuts[feature], places, side="right")
-        return np.where(places >= attribute.steps, len(attribute.edges) - 1, bins)
+        return np.where(places >= attribute.steps, len(self.cuts[feature]) + 1, bins)
 
     def one_hot(self, codes: Integers) -> Floats:
         """One column a code, shape (rows, columns)."""
@@ -122,7 +122,7 @@ class Encoding:
             made[known, column] = 2 * places[known, i] / max(steps - 1, 1) - 1
         return made
 
-    def target(self, label_places: Integers) -> Floats:
+    def target(self, label_places: Integers | Floats) -> Floats:
         """A number's label over its declared range as -1..1, shape (rows,)."""
         return np.asarray(2 * label_places / max(self.label.steps - 1, 1) - 1)
 
@@ -151,18 +151,23 @@ def encoding_of(agreement: Agreement) -> Encoding:
 
 
 def _cuts_of(attribute: Attribute) -> Integers:
-    """The places of a number's inner edges, which lie on its grid."""
+    """The places of a number's inner edges, which lie on its grid; without edges, every place is a bin."""
+    if not attribute.is_numeric:
+        return np.zeros(0, dtype=np.int64)
+    if not attribute.edges:
+        return np.arange(1, attribute.steps, dtype=np.int64)
     lo, grid = Fraction(attribute.lo or 0), Fraction(attribute.grid or 1)  # type: ignore[arg-type]
     return np.array([int((Fraction(edge) - lo) / grid) for edge in attribute.edges[1:-1]], dtype=np.int64)
 
 
 def _width_of(attribute: Attribute) -> int:
     if attribute.is_numeric:
-        return len(attribute.edges) - 1 + (attribute.null == "cell")
+        return len(_cuts_of(attribute)) + 1 + (attribute.null == "cell")
     return attribute.size
 
 
 def bin_names(attribute: Attribute) -> list[str]:
     """The names of an attribute's bins or values in order; NULL's is NULL."""
-    names = attribute.bin_labels() if attribute.is_numeric else [attribute.label(p) for p in range(attribute.size)]
+    binned = attribute.is_numeric and attribute.edges
+    names = attribute.bin_labels() if binned else [attribute.label(place) for place in range(attribute.size)]
     return ["NULL" if name is None else str(name) for name in names]

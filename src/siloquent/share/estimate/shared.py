@@ -87,9 +87,8 @@ def _expected(encoding: Encoding, shares: Floats, prior: Floats) -> Scores:
 
 def bucket_middles(encoding: Encoding) -> Floats:
     """The middle of each bucket of a number over its declared range as -1..1, shape (buckets,)."""
-    lo, hi = float(encoding.label.lo), float(encoding.label.hi)  # type: ignore[arg-type]
-    edges = np.array([float(edge) for edge in encoding.label.edges])
-    return np.asarray(((edges[:-1] + edges[1:]) / 2 - lo) / (hi - lo) * 2 - 1)
+    edges = np.concatenate([[0], encoding.label_cuts, [encoding.label.steps]])
+    return encoding.target((edges[:-1] + edges[1:] - 1) / 2)
 
 
 def _solved(second: Floats, cross: Floats, *, ridge: float) -> Floats:

@@ -25,7 +25,7 @@ _FIELDS = ("name", "kind", "values", "outside", "other", "null", "null_value")
 class Agreement:
     """Label, features with their bins, method, trust and price: equal at every silo, whatever its table is called.
 
-    ``edges`` of an attribute are its bins. ``budget``: exact text. ``honest`` and ``agents`` belong to trust "sum".
+    ``edges`` of a number are its bins; without them every place is one. ``budget``: exact text. ``honest`` and ``agents`` belong to trust "sum".
     """
 
     features: tuple[Attribute, ...]
@@ -174,12 +174,14 @@ def _bare(attribute: Attribute) -> Attribute:
 
 
 def _equal_bins(attribute: Attribute, count: int) -> Attribute:
-    """The attribute with ``count`` bins of about equal width over its declared range, edges on its grid."""
+    """The attribute with ``count`` bins of about equal width over its range; no more places than that are bins as is."""
     lo, grid, steps = attribute.lo, attribute.grid, attribute.steps - 1
     assert isinstance(lo, Decimal) and grid is not None  # noqa: PT018 - numbers have both
-    cuts = sorted({steps * i // count for i in range(count + 1)})
-    if len(cuts) < 2:
+    if steps < 1:
         raise SchemaError(f"Attribute {attribute.name!r} has one value, so it can tell nothing.")
+    if steps < count:
+        return attribute
+    cuts = sorted({(steps + 1) * i // count for i in range(count)} | {steps})
     return replace(attribute, edges=tuple(lo + cut * grid for cut in cuts))
 
 

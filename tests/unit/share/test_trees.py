@@ -1,0 +1,194 @@
+"""Private trees: what a path costs, that rows end where boxes say, and the paper's rules by hand."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from siloquent.errors import ReleaseError, RequestError
+from siloquent.privacy import accountant
+from siloquent.share import TreeSpec, plan
+from siloquent.share.estimate.vote import filled, grown_from, majority, rows_of_trees
+from siloquent.share.measure.tree import grown_on
+from siloquent.share.plan import SharePlan
+from siloquent.share.release import ShareRelease
+from siloquent.share.task import release_of
+from siloquent.share.trees import TreePlan, grow, regrown, seed_of_words, seed_to_words
+from unit.share.tables import PURE, USER, ZCDP, random_places, schema, spec
+
+SMALL = TreeSpec(h=5, t=4, p=3)
+
+
+def planned(
+    tree: TreeSpec = SMALL, epsilon: str = "1", seed: int = 7, label: str = "sick", **declared: Any
+) -> SharePlan:
+    from siloquent.share import Budget
+
+    asked = spec(method="tree", tree=tree, label=label, budget=Budget(epsilon=epsilon))
+    return plan(asked, schema(**{"budget": PURE, **declared}), seed=seed)
+
+
+def tree_of(found: SharePlan) -> TreePlan:
+    assert found.tree is not None
+    return found.tree
+
+
+def best(utilities: np.ndarray, rate: Fraction) -> np.ndarray:
+    return utilities.argmax(axis=1)
+
+
+def no_noise(counts: np.ndarray, scale: Fraction) -> np.ndarray:
+    return counts
+
+
+def exact_release(found: SharePlan, places: np.ndarray) -> ShareRelease:
+    return release_of(found, grown_on(found.encoding, tree_of(found), places, select=best, add=no_noise))
+
+
+def inside(found: SharePlan, count: int, seed: int = 0) -> np.ndarray:
+    places = random_places(found.encoding, count, seed)
+    return places[found.encoding.inside(places)]
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("variant", ["ours", "aamas-2019"])
+def test_every_path_spends_half_of_epsilon_and_levels_the_other_half(variant: Any, adjacency: str) -> None:
+    epsilon = Fraction(1)
+    found = planned(TreeSpec(h=8, t=3, p=4, variant=variant), adjacency=adjacency)
+    tree = tree_of(found)
+    twice = 2 if adjacency == "replace-one" else 1
+    for splits in range(8):
+        leaf = twice / tree.leaf_scale(splits)
+        if variant == "ours":
+            assert splits * tree.split + leaf <= epsilon / 2
+            assert splits * tree.split + leaf > epsilon / 2 * Fraction(99, 100)
+        else:
+            assert leaf <= epsilon / 16
+    assert twice * 3 / tree.level_scale <= epsilon / 2
+    assert accountant("pure").price(found.event).amount <= epsilon
+    assert accountant("pure").price(found.event).amount > epsilon * Fraction(99, 100)
+
+
+def test_rates_follow_the_utilities() -> None:
+    assert tree_of(planned()).rate == tree_of(planned()).split == Fraction(1, 10)
+    assert tree_of(planned(adjacency="replace-one")).rate == Fraction(1, 20)
+    assert tree_of(planned(TreeSpec(h=5, t=4, p=3, variant="aamas-2019"))).rate == Fraction(1, 20)
+    assert tree_of(planned(unit=USER)).rate == Fraction(1, 30)
+
+
+def test_a_tree_is_priced_in_epsilon_alone() -> None:
+    with pytest.raises(RequestError, match="zcdp"):
+        planned(budget=ZCDP)
+
+
+def test_the_skeleton_is_the_seeds_and_rows_decide_nothing_but_cuts() -> None:
+    found = planned()
+    one, other = (exact_release(found, inside(found, 300, seed=s)) for s in (1, 2))
+    a, b = (grown_from(r, found.encoding).skeleton for r in (one, other))
+    for left, right in zip(a.levels, b.levels, strict=True):
+        assert np.array_equal(left.attribute, right.attribute)
+        assert np.array_equal(left.children, right.children)
+    assert not np.array_equal(a.cuts(), b.cuts())
+    c = grown_from(exact_release(planned(seed=8), inside(found, 300, seed=1)), found.encoding).skeleton
+    assert not np.array_equal(a.levels[1].attribute, c.levels[1].attribute) or a.leaves.nodes != c.leaves.nodes
+
+
+def test_every_row_lies_in_one_leaf_whose_box_holds_it() -> None:
+    found = planned()
+    places = inside(found, 500)
+    tree = grown_from(exact_release(found, places), found.encoding)
+    leaf = tree.skeleton.node_of(places[:, :-1], 4)
+    leaves = tree.skeleton.leaves
+    assert (leaves.low[leaf] <= places[:, :-1]).all()
+    assert (places[:, :-1] <= leaves.high[leaf]).all()
+
+
+def test_without_noise_leaves_and_levels_count_the_rows() -> None:
+    found = planned()
+    places = inside(found, 400)
+    made = exact_release(found, places)
+    tree = grown_from(made, found.encoding)
+    leaf = tree.skeleton.node_of(places[:, :-1], 4)
+    counted = np.zeros((tree.skeleton.leaves.nodes, 2), dtype=np.int64)
+    np.add.at(counted, (leaf, places[:, -1]), 1)
+    assert np.array_equal(made.values["leaves"], counted.ravel())
+    assert made.values["levels"][0] == len(places)
+    assert tree.rows.sum() == pytest.approx(len(places))
+    assert np.array_equal(tree.labels, counted.argmax(axis=1))
+    drawn = filled(tree, None, np.random.default_rng(0))
+    assert len(drawn) == len(places)
+    assert np.array_equal(np.bincount(tree.skeleton.node_of(drawn, 4), minlength=len(counted)), counted.sum(axis=1))
+
+
+def test_the_best_of_seven_rows_cuts_by_hand() -> None:
+    """Ages 0 1 2 3 sick, 50 60 70 healthy: a cut between 4 and 50 counts 4 + 3, any other less."""
+    from siloquent.share.measure.tree import _Rows
+    from siloquent.share.trees import _level
+
+    features = np.array([[0], [1], [2], [3], [50], [60], [70]])
+    rows = _Rows(features, np.array([1, 1, 1, 1, 0, 0, 0]), 2)
+    level = _level(np.zeros((1, 1), dtype=np.int64), np.array([[99]]), np.zeros(1, dtype=np.int64))
+    level.attribute[:] = 0
+    found = rows.utilities(np.array([0]), np.array([[2, 4, 50, 51, 80, 1]]), level)
+    assert found.tolist() == [[2 + 3, 4 + 3, 4 + 3, 4 + 2, 4 + 0, 1 + 3]]
+
+
+def test_a_level_never_has_more_nodes_than_allowed() -> None:
+    for most in (2, 6, 20):
+        tree = TreeSpec(h=7, t=2, p=3, max_nodes=most)
+        skeleton = grow(planned().encoding, tree, 3, lambda level, at, candidates: candidates[:, 0])
+        assert max(level.nodes for level in skeleton.levels) <= most
+
+
+def test_a_category_branches_once_on_a_path() -> None:
+    skeleton = grow(planned().encoding, TreeSpec(h=6, t=2, p=3), 5, lambda level, at, candidates: candidates[:, 0])
+    for depth in range(5):
+        above = skeleton.levels[depth]
+        for earlier in range(depth):
+            parent = skeleton.ancestors(earlier, depth)
+            same = above.attribute == skeleton.levels[earlier].attribute[parent]
+            assert not (same & np.isin(above.attribute, [2, 3])).any()
+
+
+def test_a_tree_is_read_back_from_its_cuts_and_no_other() -> None:
+    found = planned()
+    made = exact_release(found, inside(found, 200))
+    tree, seed = found.spec.tree, seed_of_words(made.values["seed"])
+    again = regrown(found.encoding, tree, seed, made.values["splits"])
+    assert np.array_equal(again.cuts(), made.values["splits"])
+    for wrong in (made.values["splits"][:-1], made.values["splits"] + 1000, np.append(made.values["splits"], 1)):
+        with pytest.raises(ValueError, match="splits"):
+            regrown(found.encoding, tree, seed, wrong)
+    made.values["splits"] = made.values["splits"][:-1]
+    with pytest.raises(ReleaseError, match="cut or changed"):
+        grown_from(made, found.encoding)
+
+
+def test_seeds_survive_being_taken_apart() -> None:
+    for seed in (0, 1, 2**32, 2**256 - 1):
+        assert seed_of_words(seed_to_words(seed)) == seed
+
+
+def test_most_trees_decide_and_rows_get_their_label() -> None:
+    found = planned()
+    places = inside(found, 600)
+    places[:, -1] = places[:, 0] > 50
+    releases = [exact_release(planned(seed=s), places) for s in range(5)]
+    trees = [grown_from(r, found.encoding) for r in releases]
+    votes = sum(tree.votes(places[:, :-1]) for tree in trees)
+    assert np.array_equal(majority(trees, places[:, :-1], 2), (votes > 2.5).astype(int))
+    rows = rows_of_trees(releases, np.random.default_rng(0))
+    assert len(rows) == 5 * len(places)
+    assert np.mean((rows[:, 0] > 50) == rows[:, -1]) > 0.85
+
+
+def test_a_number_is_voted_on_in_buckets() -> None:
+    found = planned(label="cost")
+    places = inside(found, 300)
+    rows = rows_of_trees([exact_release(found, places)], np.random.default_rng(0), 50)
+    assert rows.shape == (50, 5)
+    assert (rows[:, -1] >= 0).all()
+    assert (rows[:, -1] <= 1000).all()
