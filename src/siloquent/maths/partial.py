@@ -7,6 +7,7 @@ matrix products score all candidates of a key.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +43,8 @@ class ByKey:
 class Gains:
     """For each candidate: R2 gained, the partial correlation's sign in ``slopes``, shape (candidates,)."""
 
-    gains: Floats
-    slopes: Floats
+    gains: NDArray[Any]
+    slopes: NDArray[Any]
 
 
 def gains_of(table: ByKey, values: Candidates, squares: Candidates | None = None) -> Gains:
@@ -55,8 +56,8 @@ def gains_of(table: ByKey, values: Candidates, squares: Candidates | None = None
     """
     rows = table.rows
     one = np.column_stack([table.counts, table.sums]) / rows
-    first = (values @ one.astype(np.float32)).astype(np.float64)
-    second = ((values * values if squares is None else squares) @ one[:, 0].astype(np.float32)).astype(np.float64)
+    first = values @ one.astype(np.float32)
+    second = (values * values if squares is None else squares) @ one[:, 0].astype(np.float32)
     return _schur(table, first, second)
 
 
@@ -66,23 +67,21 @@ def exact_gains_of(table: ByKey, values: Floats) -> Gains:
     return _schur(table, values @ one, values**2 @ one[:, 0])
 
 
-def _schur(table: ByKey, first: Floats, second: Floats) -> Gains:
-    means, total = table.means, first[:, 0]
-    cross = first[:, 1:] - total[:, None] * means
+def _schur(table: ByKey, first: NDArray[Any], second: NDArray[Any]) -> Gains:
+    """From mean values, mean products with the table's numbers, and mean squares, in the precision they come in."""
+    kind, total = first.dtype, first[:, 0]
+    cross = first[:, 1:] - total[:, None] * table.means.astype(kind)
     features, target = cross[:, :-1], cross[:, -1]
-    own = table.covariance[:-1, :-1]
-    solved = np.linalg.solve(own, np.column_stack([table.covariance[:-1, -1], features.T])) if len(own) else None
     variance = np.maximum(second - total**2, 0)
-    if solved is None:
-        left, rest = target, variance
-    else:
-        left = target - features @ solved[:, 0]
-        rest = variance - np.einsum("cf,fc->c", features, solved[:, 1:])
-    rest = np.maximum(rest, _LEAST * np.maximum(variance, _LEAST))
+    inverse = np.linalg.inv(table.covariance[:-1, :-1])
+    left = target - features @ (inverse @ table.covariance[:-1, -1]).astype(kind)
+    rest = variance - np.einsum("cf,cf->c", features @ inverse.astype(kind), features)
+    rest = np.maximum(rest, kind.type(_LEAST) * np.maximum(variance, kind.type(_LEAST)))
     slopes = left / rest
     whole = max(float(table.covariance[-1, -1]), _LEAST)
     # A candidate whose noise outweighs it can only be useless: its gain is nothing, and never more than all.
-    return Gains(np.clip(left * slopes / whole, 0, 1) * (variance > _LEAST), slopes)
+    gains = np.clip(left * slopes / kind.type(whole), 0, 1) * (variance > _LEAST)
+    return Gains(gains, slopes)
 
 
 def robust_errors(table: ByKey, values: Floats) -> Floats:

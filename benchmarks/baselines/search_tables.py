@@ -1,0 +1,73 @@
+"""Declared tables and releases of arrays for the search benchmarks: what a session does, without files."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.schema import Attribute, Budget, Domain, TableSchema
+from siloquent.search import Budget as Price
+from siloquent.search import KeyOf, Offer, OfferPlan, OfferSpec, plan
+from siloquent.search.measure import SumBatch, noisy, whole_records
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Adjacency = Literal["add-remove", "replace-one"]
+GRID = 4_096
+"""Steps from the middle of a range to its end."""
+
+
+def planned(
+    names: tuple[str, ...],
+    *,
+    epsilon: str,
+    keys: int = 0,
+    adjacency: Adjacency = "add-remove",
+    norm_cut: float | None = None,
+    second_moments: Any = "none",
+    **given: Any,
+) -> OfferPlan:
+    """A plan for numbers in -1..1, joined by a key of so many values."""
+    ends: dict[str, Any] = {"lo": Decimal(-1), "hi": Decimal(1), "grid": Decimal(1) / GRID}
+    numbers = tuple(Attribute(name, "real", outside="clamp", **ends) for name in names)
+    key = tuple(
+        Attribute("k", "integer", lo=Decimal(0), hi=Decimal(keys - 1), grid=Decimal(1)) for _ in range(min(keys, 1))
+    )
+    budget = Budget("zcdp", epsilon=Fraction(100), delta=Fraction(1, 10**6))
+    schema = TableSchema("t", Domain((*key, *numbers)), budget, adjacency=adjacency)
+    return plan(
+        OfferSpec(
+            table="t",
+            features=names,
+            keys=(KeyOf("k"),) if keys else (),
+            budget=Price(epsilon=epsilon),
+            norm_cut=norm_cut,
+            second_moments=second_moments,
+            **given,
+        ),
+        schema,
+    )
+
+
+def released(made: OfferPlan, numbers: Floats, cells: Integers | None = None) -> Offer:
+    """An offer of rows in -1..1, shape (rows, numbers), and of their keys."""
+    places = np.rint((np.clip(numbers, -1, 1) + 1) * GRID).astype(np.int64)
+    named = {feature.name: places[:, i] for i, feature in enumerate(made.features)}
+    records = whole_records(made.features, named, len(places), made.steps, made.spec.norm_cut)
+    kernel = SumBatch(made.features, made.keys, made.steps, made.spec.norm_cut, made.spec.second_moments)
+    exact = kernel.unpacked(kernel.summed(records, [] if cells is None else [cells]))
+    return Offer(
+        table="t",
+        features=made.features,
+        keys=made.keys,
+        measured=noisy(made, exact),
+        steps=made.steps,
+        noise=made.noise,
+        parameters=made.parameters,
+        is_halved=made.is_halved,
+        event=made.event,
+    )

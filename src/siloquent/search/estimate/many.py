@@ -1,0 +1,52 @@
+"""Many-to-many joins: a row is one pair drawn from those that share a key, as if the key told nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.maths.moments import Moments
+from siloquent.maths.ridge import covariance_of, positive, slopes_of
+from siloquent.search.offers import Offer
+
+Floats = NDArray[np.float64]
+
+
+def pooled_covariance(own: Offer, other: Offer, key: int = 0, other_key: int = 0) -> Floats:
+    """The covariance of the other's numbers, then one's own (the target last), over pairs with one key.
+
+    Products within a table are released once, over all rows; only products across come from sums by key, corrected for
+    the pairs that share a key by chance.
+
+    Source:
+        "Saibot: A Differentially Private Data Search Platform" (PVLDB 2023), proposition 6, with numbers centred before
+        they meet: their means then add no noise.
+    """
+    (a, s), (b, t) = own.by_key(key), other.by_key(other_key)
+    one, two = own.second(), other.second()
+    assert one is not None
+    assert two is not None
+    rows, others = max(float(a.sum()), 1.0), max(float(b.sum()), 1.0)
+    mine, theirs = s.sum(axis=0) / rows, t.sum(axis=0) / others
+    keys = len(a)
+    # Of n rows and d keys, sums by key move together n (n - 1) / d (d - 1) times as much as pairs do.
+    met = (s - a[:, None] * mine).T @ (t - b[:, None] * theirs) / (keys - 1) * keys / np.sqrt(rows * others)
+    own_part = covariance_of(Moments(rows, s.sum(axis=0), one))
+    other_part = covariance_of(Moments(others, t.sum(axis=0), two))
+    return np.block([[other_part, met.T], [met, own_part]])
+
+
+def cross_error(own: Offer, other: Offer) -> float:
+    """The standard error of one covariance across, from noise and from the chance that brings rows together."""
+    (a, s), (b, t) = own.by_key(0), other.by_key(0)
+    rows, others, keys = max(float(a.sum()), 1.0), max(float(b.sum()), 1.0), len(a)
+    centred = s - a[:, None] * (s.sum(axis=0) / rows), t - b[:, None] * (t.sum(axis=0) / others)
+    spread = [float((part**2).mean()) for part in centred]
+    return float(np.sqrt(keys * spread[0] * spread[1]) / (keys - 1) * keys / np.sqrt(rows * others))
+
+
+def pooled_slopes(own: Offer, other: Offer) -> Floats:
+    """Slopes on the other's numbers, then one's own; the ridge is what noise does to products across."""
+    covariance = positive(pooled_covariance(own, other))
+    ridge = cross_error(own, other)
+    return slopes_of(covariance, ridge)
