@@ -84,7 +84,7 @@ def collection_at(options: Options, name: str) -> tuple[Collection, Path]:
     if not path.is_file():
         raise UnknownName(
             "collection",
-            Path(name).name[:128],
+            path.stem[:128],
             sorted(one.stem for one in path.parent.glob("*.json")) if path.parent.is_dir() else [],
             fix="siloquent collect design SPEC.toml",
         )

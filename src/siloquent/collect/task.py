@@ -12,6 +12,7 @@ from siloquent.collect import plan
 from siloquent.collect.measure import Client, Device, ReportStore
 from siloquent.collect.spec import AggregateQuery, Answer, Collection, CollectionSpec, parse_query
 from siloquent.errors import RequestError
+from siloquent.maths.blas import one_thread
 
 
 def design(spec: CollectionSpec) -> Collection:
@@ -63,4 +64,6 @@ def estimate(store: ReportStore, question: str | AggregateQuery) -> Answer:
     collection = store.collection
     query = parse_query(question, collection.spec) if isinstance(question, str) else question
     channels = estimates.channels_of(collection, query)
-    return estimates.answer(collection, query, store.tally(channels))
+    counted = store.tally(channels)
+    with one_thread():  # many small products, where threads cost more than they save
+        return estimates.answer(collection, query, counted)

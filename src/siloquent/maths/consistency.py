@@ -217,8 +217,7 @@ def _second_moment(layer: Layer, g: Floats, h: Floats, shares: Floats) -> float:
     margins = layer.margins()
     applied = h
     for axis, (oracle, own) in enumerate(zip(layer.oracles, margins, strict=True)):
-        moments = oracle.second_moments(own)
-        applied = np.moveaxis(np.tensordot(moments, applied, axes=(1, axis)), 0, axis)
+        applied = np.moveaxis(oracle.second_moments(own, np.moveaxis(applied, axis, 0)), 0, axis)
     found = float(np.vdot(g, applied))
     if len(margins) > 1:
         independent = margins[0]

@@ -77,15 +77,19 @@ class Oracle:
         """The noise along any direction in which nodes differ: v0 less the covariance of two other nodes."""
         return (self.q * (1 - self.q) - self.both[1] + self.q**2) / (self.p - self.q) ** 2
 
-    def second_moments(self, shares: Floats) -> Floats:
-        """E[Phi_i Phi_j], shape (m, m), over reports of people of whom ``shares[i]`` hold node i (m nodes of k)."""
+    def second_moments(self, shares: Floats, values: Floats) -> Floats:
+        """The matrix E[Phi_i Phi_j] times ``values`` (m, ..), over people of whom ``shares[i]`` hold node i: (m, ..).
+
+        Two nodes meet alike whichever they are, but for who holds them: the matrix, which may have 10^12 entries, is a
+        diagonal plus two columns.
+        """
         with_holder, without = self.both
-        p, q = self.p, self.q
-        pair = shares[:, None] + shares[None, :]
-        joint = pair * with_holder + (1 - pair) * without
-        np.fill_diagonal(joint, q + shares * (p - q))
-        single = q + shares * (p - q)
-        found: Floats = (joint - q * (single[:, None] + single[None, :]) + q * q) / (p - q) ** 2
+        q, gap = self.q, self.p - self.q
+        slope, level = with_holder - without - q * gap, without - q * q
+        held = shares.reshape(-1, *[1] * (values.ndim - 1))
+        total = values.sum(axis=0)
+        own = (q + held * gap) * (1 - 2 * q) + q * q - 2 * held * slope - level
+        found: Floats = (slope * (held * total + (held * values).sum(axis=0)) + level * total + own * values) / gap**2
         return found
 
 

@@ -228,13 +228,16 @@ def parse_spec(text: str) -> CollectionSpec:
     _check_keys("a collection", raw, _SPEC_KEYS)
     if raw.get("format") != 1:
         raise SchemaError("A collection's file begins with its format.", fix="format = 1")
+    for key in ("name", "epsilon", "service"):
+        if key not in raw:
+            raise SchemaError(f"A collection needs {key!r}.", fix=f"{key} = ..")
     try:
         services = tuple(_service(entry) for entry in raw["service"])
         return CollectionSpec(
             services=services, **{key: value for key, value in raw.items() if key not in ("format", "service")}
         )
     except KeyError as missing:
-        raise SchemaError(f"A collection needs {missing.args[0]!r}.", fix=f"{missing.args[0]} = ..") from None
+        raise SchemaError(f"A service needs {missing.args[0]!r}.", fix=f"{missing.args[0]} = ..") from None
     except (TypeError, AttributeError):
         raise SchemaError("A collection has a name, an epsilon and [[service]] tables.", fix=_EXAMPLE) from None
 

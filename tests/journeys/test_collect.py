@@ -1,0 +1,154 @@
+"""Three telephones, two services, one collector, at the command line; then many telephones, and every refusal."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from journeys.clinic import Done, Person
+from journeys.documents import faults
+from siloquent.cli.kinds import json_schema
+from unit.collect.shops import ORDERS, PROFILE, text
+
+Types = Callable[..., Done]
+KEY = "00" * 32
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Person:
+    (tmp_path / "shop.toml").write_text(text(PROFILE, ORDERS, epsilon="8", min_reports=100))
+    lines = [
+        {"user": "u1", "rows": [{"amount": 3, "gift": True}]},
+        {"user": "u2", "rows": []},
+        {"user": "u3", "rows": [{"amount": 24, "gift": False}] * 5},
+    ]
+    (tmp_path / "three.jsonl").write_text("\n".join(json.dumps(line) for line in lines) + "\n")
+    return Person(tmp_path)
+
+
+@pytest.fixture
+def types(person: Person) -> Types:
+    return person.types
+
+
+@pytest.fixture
+def designed(types: Types) -> Done:
+    done = types("collect", "design", "shop.toml", "-o", "./shop.json", "--json")
+    assert done.status == 0, done
+    return done
+
+
+def fits(done: Done, kind: str) -> dict[str, object]:
+    document = done.document
+    assert list(faults(document, json_schema(kind))) == []
+    return document
+
+
+def test_three_devices_report_and_the_collector_counts(person: Person, types: Types, designed: Done) -> None:
+    assert fits(designed, "collect-design")["epsilon"] == "8"
+    assert oct((person.folder / "shop.key").stat().st_mode)[-3:] == "600"
+    proved = types("collect", "check", "./shop.json", "--json")
+    assert (proved.status, fits(proved, "collect-check")["holds"]) == (0, True)
+    for name in ("one", "two"):
+        made = types("collect", "perturb", "./shop.json", "three.jsonl", "--service", "orders", "-o", f"./{name}.bin",
+                     "--memory", "memory.json")  # fmt: skip
+        assert made.status == 0, made
+    one, two = ((person.folder / f"{name}.bin").read_bytes() for name in ("one", "two"))
+    assert len(one) == 3 * 40
+    assert one == two  # remembered: a second draw would cost a second epsilon
+    (person.folder / "bad.bin").write_bytes(b"\x07" + one[1:40] + one[:30])
+    counted = fits(types("collect", "ingest", "./shop.json", "./one.bin", "./two.bin", "./bad.bin", "--json"),
+                   "collect-counters")  # fmt: skip
+    counters = counted["counters"]
+    assert isinstance(counters, dict)
+    assert {code: count for code, count in counters.items() if count} == {
+        "accepted": 3, "duplicate": 3, "bad_version": 1, "bad_length": 1,
+    }  # fmt: skip
+    few = types("collect", "estimate", "./shop.json", "SELECT COUNT(*) FROM orders")
+    assert few.status == 2
+    assert "[too_few_reports]" in few.err
+    assert "3 users have reported" in types("collect", "show", "./shop.json").out
+
+
+@pytest.fixture
+def many(person: Person, types: Types, designed: Done) -> None:
+    random = np.random.default_rng(5)
+    rows = {"profile": [], "orders": []}  # type: ignore[var-annotated]
+    for user in range(3_000):
+        age = int(random.integers(0, 25))
+        rows["profile"].append({"user": f"u{user}", "rows": [{"age": age, "region": str(random.choice(list("abc")))}]})
+        own = [{"amount": int(random.integers(0, 25)), "gift": bool(random.integers(0, 2))} for _ in range(age % 3)]
+        rows["orders"].append({"user": f"u{user}", "rows": own})
+    for service, lines in rows.items():
+        (person.folder / f"{service}.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+        types("collect", "perturb", "./shop.json", f"{service}.jsonl", "--service", service, "-o", f"./{service}.bin")
+    assert types("collect", "ingest", "./shop.json", "./profile.bin", "./orders.bin").status == 0
+
+
+@pytest.mark.usefixtures("many")
+def test_many_devices_answer_questions_with_error_bars(person: Person, types: Types) -> None:
+    sql = "SELECT region, AVG(amount), COUNT(*) FROM orders JOIN profile USING (user) WHERE age < 20 GROUP BY region"
+    document = fits(types("collect", "estimate", "./shop.json", sql, "--json"), "collect-answer")
+    assert document["columns"] == ["region", "avg_amount", "avg_amount_error", "avg_amount_low", "avg_amount_high",
+                                   "count", "count_error", "count_low", "count_high"]  # fmt: skip
+    rows = document["rows"]
+    assert isinstance(rows, list)
+    assert [row[0] for row in rows] == ["a", "b", "c", "(other)", None]
+    assert document["free"] is True
+    shown = types("collect", "estimate", "./shop.json", "SELECT age, COUNT(*) FROM profile GROUP BY age", "-o", "a.svg")
+    assert "95 % interval" in shown.out
+    assert "epsilon 8 for each user over all services together" in shown.out
+    assert (person.folder / "a.svg").read_text().startswith("<svg")
+    kept = types("collect", "estimate", "./shop.json", "SELECT COUNT(*) FROM profile", "-o", "rows.csv")
+    assert kept.status == 0
+    assert (person.folder / "rows.csv").read_text().splitlines()[0] == "count,count_error,count_low,count_high"
+
+
+REFUSED: dict[str, tuple[tuple[str, ...], str, int]] = {
+    "no document": (("check", "./shops.json"), "Did you mean 'shop'", 2),
+    "no declaration": (("design", "nowhere.toml"), "cannot be read", 2),
+    "a document that is there": (("design", "shop.toml", "-o", "./shop.json"), "is there already", 2),
+    "no service": (("perturb", "./shop.json", "three.jsonl", "-o", "./x.bin"), "--service NAME", 2),
+    "an unknown service": (("perturb", "./shop.json", "three.jsonl", "--service", "order"), "Did you mean 'orders'", 2),
+    "no rows": (("perturb", "./shop.json", "x.jsonl", "--service", "orders", "-o", "./x.bin"), "cannot be read", 2),
+    "rows that are none": (("perturb", "./shop.json", "shop.toml", "--service", "orders"), "Line 1 holds no rows", 2),
+    "no reports": (("ingest", "./shop.json", "./x.bin"), "cannot be read", 2),
+    "no SQL": (("estimate", "./shop.json", "how many?"), "Expected SELECT", 2),
+    "an unknown attribute": (("estimate", "./shop.json", "SELECT SUM(amuont) FROM orders"), "Did you mean 'amount'", 2),
+}
+
+
+@pytest.mark.usefixtures("designed")
+@pytest.mark.parametrize(("words", "said", "status"), REFUSED.values(), ids=REFUSED)
+def test_refusals_say_what_to_do(types: Types, words: tuple[str, ...], said: str, status: int) -> None:
+    done = types("collect", *words)
+    assert said in done.err, done
+    assert done.status == status
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.usefixtures("designed")
+def test_a_changed_document_is_refused(person: Person, types: Types) -> None:
+    path = person.folder / "shop.json"
+    plain = json.loads(path.read_text())
+    plain["epsilon"] = "80/10"
+    path.write_text(json.dumps(plain))
+    done = types("collect", "check", "./shop.json")
+    assert done.status == 2
+    assert "was changed" in done.err
+
+
+@pytest.mark.usefixtures("designed")
+def test_reports_of_another_epoch_are_counted_as_such(person: Person, types: Types) -> None:
+    os.rename(person.folder / "shop.json", person.folder / "old.json")
+    os.rename(person.folder / "shop.key", person.folder / "old.key")
+    (person.folder / "shop.toml").write_text(text(PROFILE, ORDERS, epsilon="8", epoch=2))
+    assert types("collect", "design", "shop.toml", "-o", "./shop.json").status == 0
+    assert types("collect", "perturb", "./old.json", "three.jsonl", "--service", "orders", "-o", "./x.bin").status == 0
+    counters = types("collect", "ingest", "./shop.json", "./x.bin", "--json").document["counters"]
+    assert (counters["accepted"], counters["wrong_digest"]) == (0, 3)

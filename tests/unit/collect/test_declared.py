@@ -1,0 +1,119 @@
+"""What may be declared, and how a document travels."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import pytest
+
+from siloquent.collect import check, design, parse_spec, predict, read_collection
+from siloquent.errors import SchemaError, SiloquentError, UnknownName
+from unit.collect.shops import FINE, ORDERS, PROFILE, WIDE, collection, text
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "no epsilon": (text(PROFILE).replace('epsilon = "4"', ""), "needs 'epsilon'"),
+    "epsilon 0": (text(PROFILE, epsilon="0"), "epsilon is above 0"),
+    "epsilon that is no number": (text(PROFILE, epsilon="much"), "epsilon is a number"),
+    "epsilon above 20": (text(PROFILE, epsilon="21"), "at most 20"),
+    "too many rows a user": (text(ORDERS.replace("per_user = 3", "per_user = 1001")), "1 to 1,000"),
+    "an unknown key": (text(PROFILE, clients="separate"), "Did you mean 'client'"),
+    "an unknown key of a service": (text(ORDERS.replace("per_user", "per_users")), "Did you mean 'per_user'"),
+    "an unknown key of an attribute": (text(PROFILE.replace("other =", "others =")), "Unknown key 'others'"),
+    "a text attribute": (
+        text(
+            PROFILE.replace(
+                'type = "category", values = ["a", "b", "c"], other = "cell", null = "cell"',
+                'type = "text", max_bytes = 9',
+            )
+        ),
+        "is of type text",
+    ),
+    "a sum of a category": (text(PROFILE.replace('null = "cell" }', 'null = "cell", use = "measure" }')), "has no sum"),
+    "everyone with dropped rows": (text(PROFILE.replace('null = "cell"', 'null = "drop"')), "are dropped"),
+    "everyone with several rows": (
+        text(PROFILE.replace("everyone = true", "everyone = true\nper_user = 2")),
+        "one row",
+    ),
+    "public without everyone": (
+        text(ORDERS.replace('null = "drop" },\n]', 'null = "drop", sensitive = false },\n]')),
+        "whether a user has a row would show",
+    ),
+    "two services of one name": (text(PROFILE, PROFILE), "one name"),
+    "no service": (text(), "needs 'service'"),
+    "no format": (text(PROFILE).replace("format = 1\n", ""), "begins with its format"),
+    "an unknown client": (text(PROFILE, client="together"), "separate or coordinated"),
+    "a client of two services with several rows": (
+        text(ORDERS, ORDERS.replace('"orders"', '"returns"'), client="coordinated"),
+        "at most one service",
+    ),
+    "no TOML": ("format = ", "not TOML"),
+}
+
+
+@pytest.mark.parametrize(("declared", "said"), REFUSED.values(), ids=REFUSED)
+def test_a_wrong_declaration_is_refused_with_its_reason(declared: str, said: str) -> None:
+    with pytest.raises(SiloquentError, match=said) as refused:
+        design(parse_spec(declared))
+    assert isinstance(refused.value, SchemaError)
+
+
+def test_a_joint_table_that_is_too_large_is_refused_before_anybody_reports() -> None:
+    wide = WIDE.replace("hi = 24", "hi = 9999").replace("resolution = 5", "resolution = 9999")
+    with pytest.raises(SchemaError, match="cells; reports take 1,048,576"):
+        design(parse_spec(text(wide)))
+
+
+@pytest.mark.parametrize(
+    "services", [(PROFILE,), (PROFILE, ORDERS), (WIDE,), (FINE,)], ids=["one", "two", "wide", "fine"]
+)
+def test_a_document_reads_back_as_itself_and_a_changed_one_does_not(services: tuple[str, ...]) -> None:
+    made = collection(*services)
+    assert read_collection(made.to_json()) == made
+    plain = json.loads(made.to_json())
+    plain["channels"][0]["layers"][0]["truth"] = str(int(plain["channels"][0]["layers"][0]["truth"]) + 2**40)
+    with pytest.raises(SchemaError, match="was changed"):
+        read_collection(json.dumps(plain))
+
+
+@pytest.mark.parametrize("garbage", ["", "[]", "{}", '{"format": 1}', "[" * 100_000, '{"digest": 3, "format": 1}'])
+def test_what_is_no_document_is_refused(garbage: str) -> None:
+    with pytest.raises(SchemaError):
+        read_collection(garbage)
+
+
+def test_each_service_has_its_share_and_a_coordinated_client_all_of_it() -> None:
+    assert [one.epsilon for one in collection(PROFILE, ORDERS).channels] == [Fraction(2), Fraction(2)]
+    assert [one.epsilon for one in collection(PROFILE, ORDERS, client="coordinated").channels] == [Fraction(4)]
+
+
+def test_the_shares_of_layers_add_up_and_every_layer_is_used() -> None:
+    made = collection(PROFILE, ORDERS)
+    assert sum(one.words for one in made.assignments) == 2**32
+    for number, channel in enumerate(made.channels):
+        assert {one.layers[number] for one in made.assignments} == set(range(len(channel.layers)))
+
+
+def test_pairs_cover_every_two_attributes() -> None:
+    sets = collection(WIDE).channels[0].sets
+    assert sets == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    assert collection(WIDE, scope="full").channels[0].sets == [(0, 1, 2, 3)]
+
+
+def test_predicted_errors_fall_with_the_root_of_users() -> None:
+    made = collection(PROFILE, ORDERS)
+    few, many = predict(made, 10_000), predict(made, 1_000_000)
+    assert len(few) > 5
+    for one, other in zip(few, many, strict=True):
+        assert one.relative == pytest.approx(10 * other.relative)
+
+
+def test_three_services_have_layers_in_common() -> None:
+    made = design(parse_spec(text(PROFILE, ORDERS, WIDE)))
+    assert all(one.holds for one in check(made))
+    assert sum(one.words for one in made.assignments) == 2**32
+
+
+def test_an_unknown_service_is_named_with_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'orders'"):
+        collection(PROFILE, ORDERS).spec.service("order")

@@ -1,0 +1,179 @@
+"""Trees and the estimate over their layers: against dense least squares, and exact in what must be."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from siloquent.maths.consistency import (
+    Block,
+    Combined,
+    Layer,
+    best_shares,
+    components_of,
+    precision,
+)
+from siloquent.maths.entropy import all_hold
+from siloquent.maths.hierarchy import Tree, canonical_nodes, flat, tree
+from siloquent.maths.oracles import Oracle, best_kind, best_size, ideal_truth
+from siloquent.maths.ratio import fieller
+
+SMALL = Tree(4, (2, 2)), Tree(3, (3,))
+
+
+def oracle(nodes: int, epsilon: float = 1.0) -> Oracle:
+    kind = best_kind(nodes)
+    size = best_size(kind, nodes, epsilon)
+    return Oracle(kind, nodes, size, ideal_truth(kind, nodes, size, epsilon))
+
+
+@pytest.mark.parametrize(
+    ("values", "resolution", "fanouts"),
+    [(125, 25, (5, 5)), (125, None, (5, 5, 5)), (100, None, (4, 5, 5)), (120, None, (4, 5, 6)), (2, None, (2,))],
+)
+def test_trees_have_as_few_bins_as_equal_fanouts_allow(
+    values: int, resolution: int | None, fanouts: tuple[int, ...]
+) -> None:
+    assert tree(values, resolution=resolution).fanouts == fanouts
+
+
+@pytest.mark.parametrize("values", range(1, 200))
+def test_every_value_has_one_bin_and_bins_are_in_order(values: int) -> None:
+    made = tree(values)
+    bins = made.bin_of()
+    assert len(bins) == values
+    assert (np.diff(bins) >= 0).all()
+    assert bins.max() < made.bins
+    assert made.bins >= values
+
+
+def test_the_parts_of_weights_add_up_to_them_and_are_orthogonal() -> None:
+    made = tree(100)
+    weights = np.random.default_rng(1).normal(size=made.bins)
+    parts = [np.repeat(part, made.bins // part.size) for part in made.details(weights)]
+    assert np.allclose(sum(parts), weights)
+    for i, j in product(range(len(parts)), repeat=2):
+        if i != j:
+            assert abs(parts[i] @ parts[j]) < 1e-9
+    assert made.energies(weights).sum() == pytest.approx(weights @ weights)
+
+
+def test_a_range_is_made_of_the_fewest_nodes() -> None:
+    made = tree(125)
+    assert len(canonical_nodes(made, 0, 124)) == 1
+    assert len(canonical_nodes(made, 11, 25)) == 7
+    covered = [
+        bin_
+        for level, node in canonical_nodes(made, 3, 77)
+        for bin_ in range(node * made.bins // made.nodes(level), (node + 1) * made.bins // made.nodes(level))
+    ]
+    assert sorted(covered) == list(range(3, 78))
+    assert flat(7).fanouts == (7,)
+
+
+def layers_of(blocks: tuple[Block, ...], seed: int) -> list[Layer]:
+    """Layers with arbitrary supports: estimates are linear in them, whatever they are."""
+    random = np.random.default_rng(seed)
+    found = []
+    per_block = [[lv for lv in components_of(block.trees) if block.nodes(lv) > 1] for block in blocks]
+    for levels in product(*per_block):
+        oracles = tuple(oracle(block.nodes(lv)) for block, lv in zip(blocks, levels, strict=True))
+        shape = [block.nodes(lv) + 1 for block, lv in zip(blocks, levels, strict=True)]
+        supports = random.integers(100, 400, shape)
+        supports[(-1,) * len(blocks)] = random.integers(800, 1200)
+        found.append(Layer(blocks, levels, oracles, supports))
+    return found
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_the_closed_form_is_dense_least_squares(padded: bool) -> None:
+    blocks = (Block(SMALL, padded),)
+    layers = layers_of(blocks, seed=3)
+    users = sum(layer.reports for layer in layers)
+    combined = Combined(layers, users)
+    table = dense_least_squares(blocks[0], layers, users, pinned=not padded)
+    random = np.random.default_rng(4)
+    for _ in range(5):
+        weights = [random.normal(size=one.bins) for one in SMALL]
+        asked = combined.value(combined.question(weights))
+        assert asked == pytest.approx(float(np.multiply.outer(*weights).ravel() @ table), rel=1e-6)
+
+
+def dense_least_squares(block: Block, layers: list[Layer], users: int, *, pinned: bool) -> np.ndarray:
+    """The table that minimises the whitened residuals of all layers, by a big matrix."""
+    trees = block.trees
+    rows, values = [], []
+    for layer in layers:
+        levels = layer.levels[0]
+        sums = [
+            np.kron(np.eye(t.nodes(lv)), np.ones(t.bins // t.nodes(lv))) for t, lv in zip(trees, levels, strict=True)
+        ]
+        design = np.kron(*sums)
+        y = layer.estimates().ravel() * users / layer.reports
+        cells = len(y)
+        # Noise has one variance along every direction but that of the sum: whiten both parts.
+        spread = users**2 / layer.reports * (layer.oracles[0].spread + 1 / cells)
+        total = users**2 / layer.reports * ((layer.oracles[0].variance if block.padded else 0.0) + 1) / cells
+        total -= users**2 / layer.reports / cells
+        mean = np.full((cells, cells), 1 / cells)
+        whiten = (np.eye(cells) - mean) / np.sqrt(spread)
+        if total > 0:
+            whiten = whiten + mean / np.sqrt(total)
+        rows.append(whiten @ design)
+        values.append(whiten @ y)
+    if pinned:
+        rows.append(1e6 * np.ones((1, len(rows[0][0]))))
+        values.append(np.array([1e6 * users]))
+    found = np.linalg.lstsq(np.vstack(rows), np.concatenate(values), rcond=None)[0]
+    return np.asarray(found)
+
+
+def test_a_joint_layer_estimates_products_whatever_the_order_of_services() -> None:
+    blocks = (Block(SMALL[:1], True), Block(SMALL[1:], False))
+    layer = layers_of(blocks, seed=1)[-1]
+    one, other = layer.oracles
+    counts = layer.supports.astype(float)
+    i, j = 2, 1
+    by_hand = (counts[i, j] - other.q * counts[i, -1] - one.q * counts[-1, j] + one.q * other.q * counts[-1, -1]) / (
+        (one.p - one.q) * (other.p - other.q)
+    )
+    assert layer.estimates()[i, j] == pytest.approx(by_hand)
+
+
+def test_layers_that_a_component_needs_are_kept_and_useless_ones_are_not() -> None:
+    block = Block(SMALL, False)
+    layers = [levels for levels in components_of(SMALL) if any(levels)]
+    components = [levels for levels in components_of(SMALL) if any(levels)]
+    known = np.array([[precision([block], [lv], [oracle(block.nodes(lv))], c) for lv in layers] for c in components])
+    only_first = np.array([1.0 if c == (1, 0) else 0.0 for c in components])
+    shares = best_shares(known, only_first)
+    assert shares.sum() == pytest.approx(1)
+    assert shares[layers.index((1, 0))] > 0.99
+    everything = best_shares(known, np.ones(len(components)))
+    assert ((known @ everything) > 0).all()
+
+
+def test_what_no_layer_knows_is_said() -> None:
+    block = Block(SMALL, False)
+    layer = next(layer for layer in layers_of((block,), seed=0) if layer.levels == ((1, 0),))
+    assert (2, 1) in Combined([layer], layer.reports).unknown()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_maximum_entropy_is_exact_for_independent_conditions(seed: int) -> None:
+    single = np.random.default_rng(seed).uniform(0.1, 0.9, 4)
+    assert all_hold(single, np.outer(single, single)) == pytest.approx(np.prod(single), rel=1e-6)
+
+
+def test_maximum_entropy_brings_impossible_pairs_into_bounds() -> None:
+    found = all_hold(np.array([0.3, 0.2, 1.2]), np.full((3, 3), 0.9))
+    assert 0 <= found <= 0.2 + 1e-9
+
+
+def test_the_interval_of_a_ratio_is_unbounded_where_the_bottom_may_be_nothing() -> None:
+    assert fieller(10, 1, variance_top=1, variance_bottom=1, covariance=0, z=2) is None
+    low, high = fieller(10, 5, variance_top=0.01, variance_bottom=0.01, covariance=0, z=2) or (0, 0)
+    assert low < 2 < high
+    assert high - low < 0.3
