@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from siloquent.errors import KeyReused, RequestError
+from siloquent.errors import KeyReused, NotAllowed, RequestError
 from siloquent.ledger import Account, Permit, Stored
 from siloquent.privacy import FREE, Composed, Event, Guarantee, accountant, digits, exact
 
@@ -101,6 +102,19 @@ class Charge:
             BudgetExceeded: what is left does not pay for it; nothing is spent.
         """
         return session.ledger.reserve(self.account.name, event, key=self.own_key, digest=self.digest)
+
+    def first(self, session: Session, work: Callable[[], Stored]) -> tuple[Stored, bool]:
+        """What ``work`` measures and settles, or what the same request settled elsewhere meanwhile; whether it is that.
+
+        Two at once under one key hold one permit: it measures once, and the later one gets what the first one released.
+        """
+        try:
+            return work(), False
+        except NotAllowed:
+            kept = self.held(session)
+            if isinstance(kept, Stored):
+                return kept, True
+            raise
 
     def seed(self, ledger: str) -> int | None:
         """A public seed that is the same at every retry, so that the same permit fits; None without a key."""

@@ -131,7 +131,8 @@ def _settled(session: Session, step: Step, asked: Charge, text: str, earlier: Re
         step = as_paid(step, earlier, permit)
     if isinstance(permit, Stored):
         return step, permit, True
-    return step, _measured(session, step, permit, text), False
+    open_permit = permit
+    return step, *asked.first(session, lambda: _measured(session, step, open_permit, text))
 
 
 def _measured(session: Session, step: Step, permit: Permit, text: str) -> Stored:

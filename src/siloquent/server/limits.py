@@ -7,7 +7,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from siloquent.server.problems import Refused, document
@@ -42,31 +42,30 @@ class BodyLimit:
             await document(refusal.problem)(scope, receive, self._sending(send))
             return
         length = fields.get(b"content-length", b"0")
-        started, seen = False, 0
+        seen, started = 0, False
 
         async def counted() -> Message:
             nonlocal seen
             message = await receive()
             seen += len(message.get("body", b""))
             if seen > most:
-                raise TooMuch
+                raise TooMuch  # whoever reads may turn this into an answer of its own, which is not sent
             return message
 
         async def watched(message: Message) -> None:
             nonlocal started
-            started = True
-            await self._sending(send)(message)
+            if seen <= most:
+                started = True
+                await self._sending(send)(message)
 
-        try:
-            if length.isdigit() and int(length[:19]) > most:
-                raise TooMuch
-            await self._app(scope, counted, watched)
-        except TooMuch:
-            if not started:
-                refusal = Refused(
-                    413, "body_too_large", f"A body of at most {most} bytes is read here.", fix="send less"
-                )
-                await document(refusal.problem, {"Connection": "close"})(scope, receive, self._sending(send))
+        if length.isdigit() and int(length[:19]) > most:
+            seen = most + 1
+        else:
+            with suppress(TooMuch):
+                await self._app(scope, counted, watched)
+        if seen > most and not started:
+            refusal = Refused(413, "body_too_large", f"A body of at most {most} bytes is read here.")
+            await document(refusal.problem, {"Connection": "close"})(scope, receive, self._sending(send))
 
     def _sending(self, send: Send) -> Send:
         """``send`` with the headers that every response has."""

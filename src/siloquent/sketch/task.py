@@ -62,8 +62,10 @@ def build(session: Session, spec: SketchSpec, *, key: str | None = None, max_cos
         asked.require_affordable(session, chosen.event)
         session.table_of(schema)  # what is wrong with a source is found before it costs anything
         permit = asked.reserve(session, chosen.event)
-    stored = permit if isinstance(permit, Stored) else _measured(session, chosen, permit)
-    return assemble(schema, stored)
+    if isinstance(permit, Stored):
+        return assemble(schema, permit)
+    open_permit = permit
+    return assemble(schema, asked.first(session, lambda: _measured(session, chosen, open_permit))[0])
 
 
 def explain(session: Session, spec: SketchSpec) -> SketchPlan:

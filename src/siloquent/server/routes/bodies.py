@@ -50,3 +50,12 @@ class TokenBody(Body):
     role: Literal["owner", "analyst", "auditor", "collector"]
     tables: Annotated[list[Name], Field(max_length=1_000)] = []
     days: Annotated[int, Field(ge=1, le=365)] = 90
+
+
+class ReleaseQuestion(Body):
+    """A question to a sketch; ``points``: one list of numbers a point, in the order of its features."""
+
+    kind: Literal["density", "classify", "anomaly", "modes"]
+    points: Annotated[list[Annotated[list[float], Field(min_length=1, max_length=256)]], Field(max_length=10_000)] = []
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.01
+    count: Annotated[int, Field(ge=1, le=1_000)] = 5

@@ -14,6 +14,7 @@ from siloquent.documents.releases import release_document, release_verdict_docum
 from siloquent.errors import ReleaseError
 from siloquent.server.guard import House, guard, house_of
 from siloquent.server.problems import Refused, not_found
+from siloquent.server.routes.bodies import ReleaseQuestion
 from siloquent.server.tokens import Person
 
 router = APIRouter()
@@ -60,6 +61,51 @@ async def share_release(request: Request, release: str, person: Who) -> dict[str
         *(release, person.name),
     )
     return {**found, "shared": True}
+
+
+@router.post("/releases/{release}/questions")
+async def ask_release(request: Request, release: str, body: ReleaseQuestion, person: Who) -> dict[str, Any]:
+    """Ask a sketch, from what was released alone: free, however often."""
+    manifest_of(house_of(request), _folder(request), release, person)
+    path = _folder(request) / release
+    return await house_of(request).desk.run(person.analyst, lambda session: asked(session, path, body))
+
+
+def asked(session: Any, path: Path, body: ReleaseQuestion) -> dict[str, Any]:
+    """What the sketch in ``path`` answers, as a document of kind ``siloquent/sketch-answer/1``.
+
+    Raises:
+        ReleaseError: there is no sketch; RequestError: the question does not fit it.
+    """
+    import numpy as np
+
+    from siloquent import sketch as sq
+
+    made, points = session.sketch.load(path), np.array(body.points, dtype=np.float64)
+    if body.kind == "classify":
+        found = session.sketch.ask(made, sq.Classify(points))
+        columns, rows = (
+            ["label", "decided"],
+            [list(row) for row in zip(found.labels, found.decided.tolist(), strict=True)],
+        )
+    elif body.kind == "modes":
+        peaks = session.sketch.ask(made, sq.Modes(count=body.count))
+        columns = [f"x{i + 1}" for i in range(peaks.points.shape[1])] + ["density", "low", "high"]
+        heights = np.stack([peaks.heights.values, peaks.heights.low, peaks.heights.high], axis=1)
+        rows = np.hstack([peaks.points, heights]).tolist()
+    else:
+        density = sq.Density(points) if body.kind == "density" else sq.Anomaly(points, share=body.share)
+        answer = session.sketch.ask(made, density)
+        of = answer if body.kind == "density" else answer.density
+        columns = ["density", "error", "low", "high"]
+        rows = np.stack([of.values, of.errors, of.low, of.high], axis=1).tolist()
+        if body.kind == "anomaly":
+            columns, rows = (
+                ["unusual", *columns],
+                [[bool(f), *row] for f, row in zip(answer.flagged, rows, strict=True)],
+            )
+    plain = {"columns": columns, "rows": rows, "free": True, "guarantee": made.sentence()}
+    return {"schema": "siloquent/sketch-answer/1", **plain}
 
 
 def seen(house: House, folder: Path, person: Person) -> list[dict[str, Any]]:

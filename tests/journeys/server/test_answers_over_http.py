@@ -1,0 +1,127 @@
+"""An analyst over HTTP: the price first, the answer once, the same bytes for nothing."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from journeys.clinic import TOML, WARDS
+from journeys.served import Served, clinic_workspace, serving
+
+
+def spent(served: Served) -> dict[str, str]:
+    with served.client("auditor") as client:
+        accounts = client.get("/v1/accounts").json()["accounts"]
+    return {one["name"]: one["spent"] for one in accounts if one["spent"] != "0"}
+
+
+def test_the_price_is_said_before_and_costs_nothing(served: Served) -> None:
+    before = spent(served)
+    with served.client("ana") as client:
+        plan = client.post("/v1/explanations", json={"sql": WARDS}).json()
+    assert (plan["schema"], plan["data_touched"]) == ("siloquent/explanation/1", False)
+    assert spent(served) == before
+
+
+def test_an_answer_has_intervals_a_guarantee_and_a_receipt_and_is_verified(served: Served) -> None:
+    answer = served.ask("ana", WARDS, "first").json()
+    assert [row[0] for row in answer["rows"]] == ["A", "B", "=1+1", "icu"]
+    assert all(low <= value <= high for _, value, low, high in answer["rows"])
+    assert "visits" in answer["guarantee"] or answer["guarantee"]
+    with served.client("auditor") as client:
+        assert client.post(f"/v1/releases/{answer['id']}/verify").json()["ok"]
+
+
+def test_the_same_key_and_body_give_the_same_bytes_for_nothing(served: Served) -> None:
+    first = served.ask("ana", WARDS, "again")
+    before = spent(served)
+    second = served.ask("ana", WARDS, "again")
+    assert second.content == first.content
+    assert ("idempotency-replayed" in first.headers, second.headers["idempotency-replayed"]) == (False, "true")
+    assert spent(served) == before
+
+
+def test_a_key_of_one_request_answers_no_other_and_belongs_to_its_person(served: Served) -> None:
+    served.ask("ana", WARDS, "mine")
+    other = served.ask("ana", WARDS.replace("200", "300"), "mine")
+    assert (other.status_code, other.json()["code"]) == (409, "key_reused")
+    assert served.ask("bo", WARDS.replace("200", "300"), "mine").status_code == 200
+
+
+def test_twenty_at_once_under_one_key_are_charged_once_and_get_one_answer(served: Served) -> None:
+    question = "SELECT ward, COUNT(*) FROM visits WHERE age > 50 GROUP BY ward ERROR 90 REUSE NONE"
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: served.ask("ana", question, "at-once"), range(20)))
+    assert {one.status_code for one in found} <= {200, 429}
+    assert len({one.content for one in found if one.status_code == 200}) == 1
+    with served.client("auditor") as client:
+        entries = client.get("/v1/accounts/visits@1/ana/entries").json()["entries"]
+    price = [one["body"]["cost"] for one in entries if one["kind"] == "reserve"]
+    assert price.count(price[-1]) == 1
+
+
+@pytest.mark.parametrize("key", ["", "x" * 65, "caf\xe9"])
+def test_what_spends_needs_a_key(served: Served, key: str) -> None:
+    before = spent(served)
+    with served.client("ana") as client:
+        headers = {"Idempotency-Key": key.encode("latin-1")} if key else {}
+        refused = client.post("/v1/answers", json={"sql": WARDS}, headers=headers)
+    assert (refused.status_code, refused.json()["code"]) == (400, "idempotency_key_missing")
+    assert spent(served) == before
+
+
+@pytest.mark.parametrize(
+    ("sql", "status", "code"),
+    [
+        ("SELECT wrad, COUNT(*) FROM visits GROUP BY wrad ERROR 100", 404, "unknown_name"),
+        ("SELEC 1", 400, "syntax"),
+        ("SELECT COUNT(*) FROM elsewhere ERROR 100", 404, "unknown_name"),
+        ("SELECT MIN(cost) FROM visits ERROR 1", 422, "request_invalid"),
+    ],
+)
+def test_refusals_are_problem_documents_with_a_fix_and_cost_nothing(
+    served: Served, sql: str, status: int, code: str
+) -> None:
+    before = spent(served)
+    refused = served.ask("ana", sql, f"refused {status}")
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert (refused.status_code, refused.json()["code"], refused.json()["spent"]) == (status, code, "nothing")
+    assert refused.json()["fix"]
+    assert spent(served) == before
+
+
+def test_a_price_above_the_limit_is_refused_unspent(served: Served) -> None:
+    before = spent(served)
+    refused = served.ask("ana", "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 11", "dear", max_cost="0.000001")
+    assert (refused.status_code, refused.json()["code"]) == (422, "request_invalid")
+    assert spent(served) == before
+
+
+def test_a_budget_that_is_gone_says_what_was_asked_and_what_is_left(tmp_path: Path) -> None:
+    with serving(clinic_workspace(tmp_path / "poor", toml=TOML)) as poor:
+        refused = poor.ask("bo", "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 60", "k")
+        never = poor.ask("ana", "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 0.001", "k")
+    assert (refused.status_code, refused.json()["code"]) == (409, "budget_exceeded")
+    assert "left" in refused.json()["detail"]
+    assert (never.status_code, never.json()["code"]) == (422, "accuracy_unreachable")
+
+
+def test_answers_of_small_counts_leave_at_whole_slots(tmp_path: Path) -> None:
+    with serving(clinic_workspace(tmp_path / "slots"), slot_counts_ms=400) as slow:
+        slow.ask("ana", WARDS, "warm")
+        times = [slow.ask("ana", f"{WARDS} REUSE NONE", f"s{i}").elapsed.total_seconds() for i in range(4)]
+    # Never before the slot's end; how much later it arrives is the machine's affair.
+    assert min(times) >= 0.4
+
+
+def test_a_source_that_fails_says_one_fixed_text_and_nothing_of_what_is_in_it(tmp_path: Path) -> None:
+    folder = clinic_workspace(tmp_path / "broken")
+    next(folder.rglob("*.parquet")).write_bytes(b"PAR1 no parquet at all PAR1")
+    with serving(folder) as broken:
+        failed = broken.ask("ana", WARDS, "fails")
+        assert spent(broken) == {}
+    assert failed.status_code >= 400
+    assert "no parquet at all" not in failed.text
+    assert failed.headers["content-type"] == "application/problem+json"

@@ -1,0 +1,99 @@
+"""What is too large, too often or not a body at all is refused at once, and honest people are still served."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from journeys.clinic import WARDS
+from journeys.served import Served, clinic_workspace, serving
+
+
+def test_a_body_above_the_limit_is_refused_whatever_its_header_says(tmp_path: Path) -> None:
+    with serving(clinic_workspace(tmp_path / "w"), body_bytes=4_096) as served, served.client("ana") as client:
+        declared = client.post("/v1/explanations", content=b"x" * 5_000)
+        chunked = client.post("/v1/explanations", content=(b"x" * 1_000 for _ in range(8)))
+        for found in (declared, chunked):
+            assert (found.status_code, found.json()["code"]) == (413, "body_too_large")
+        assert client.post("/v1/explanations", json={"sql": WARDS}).status_code == 200
+
+
+def test_a_question_above_its_limit_is_refused(served: Served) -> None:
+    with served.client("ana") as client:
+        found = client.post("/v1/explanations", json={"sql": "SELECT " + "x" * 65_000})
+    assert found.status_code in (400, 413, 422)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"sql": 1}',
+        b'{"sql": "SELECT 1", "more": 1}',
+        b"[" * 100_000,
+        b"\xff\xfe",
+        b'{"sql": NaN}',
+    ],
+)
+def test_bodies_that_are_none_are_refused_and_never_break_the_server(served: Served, body: bytes) -> None:
+    with served.client("ana", **{"Content-Type": "application/json", "Idempotency-Key": "k"}) as client:
+        for path in ("/v1/explanations", "/v1/answers", "/v1/jobs"):
+            found = client.post(path, content=body)
+            assert 400 <= found.status_code < 500, (path, found.text)
+            assert found.headers["content-type"] == "application/problem+json"
+
+
+def test_a_burst_is_slowed_down_and_another_token_is_still_served(tmp_path: Path) -> None:
+    with (
+        serving(clinic_workspace(tmp_path / "w"), rate_per_second=0.1, burst=5) as served,
+        served.client("ana") as greedy,
+        served.client("bo") as honest,
+    ):
+        found = [greedy.get("/v1/me") for _ in range(50)]
+        assert [one.status_code for one in found[:5]] == [200] * 5
+        late = [one for one in found if one.status_code == 429]
+        assert len(late) >= 40
+        assert all(int(one.headers["retry-after"]) >= 1 for one in late)
+        assert honest.get("/v1/me").status_code == 200
+
+
+def test_every_response_says_what_a_browser_may_do_with_it(served: Served) -> None:
+    with served.client("nobody") as client:
+        for path in ("/v1/me", "/login", "/static/siloquent.css", "/nothing"):
+            headers = client.get(path).headers
+            assert "script-src 'self'" in headers["content-security-policy"]
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize(
+    ("first", "status"),
+    [
+        (b"PAR1", 201),
+        (b"a,b\n1,2\n", 201),
+        (b"PK\x03\x04", 415),
+        (b"\x1f\x8b\x08", 415),
+        (b"\x00\x01", 415),
+        (b"", 415),
+    ],
+)
+def test_uploads_are_known_by_their_first_bytes_and_named_by_the_server(
+    served: Served, first: bytes, status: int
+) -> None:
+    with served.client("owner") as client:
+        found = client.post("/v1/uploads", content=first, headers={"Content-Disposition": 'filename="../../x"'})
+    assert found.status_code == status
+    if status == 201:
+        assert (served.folder / found.json()["source"].partition(":")[2]).read_bytes() == first
+    assert not [one for one in (served.folder / "uploads").iterdir() if one.name.startswith(".")]
+
+
+def test_an_upload_above_its_limit_leaves_nothing_behind(tmp_path: Path) -> None:
+    with serving(clinic_workspace(tmp_path / "w"), upload_bytes=10_000) as served, served.client("owner") as client:
+        found = client.post("/v1/uploads", content=(b"a" * 1_000 for _ in range(100)))
+        assert found.status_code == 413
+        assert list((served.folder / "uploads").iterdir()) == []

@@ -1,0 +1,136 @@
+"""Every route, every role, everybody else's things: one table decides, and what is foreign looks unknown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fastapi.routing import APIRoute
+
+from journeys.clinic import WARDS
+from journeys.served import Served
+from siloquent.server.roles import ROUTES
+from siloquent.server.routes import answers, jobs, money, releases, tables, tokens
+
+BODIES: dict[str, dict[str, Any]] = {
+    "explain": {"json": {"sql": WARDS}},
+    "answer": {"json": {"sql": WARDS}},
+    "create_job": {"json": {"task": "sketch", "spec": {"table": "visits"}}},
+    "put_table": {"json": {"toml": "nonsense"}},
+    "upload": {"content": b"a,b\n1,2\n"},
+    "ask_release": {"json": {"kind": "modes"}},
+    "create_token": {"json": {"name": "x", "role": "analyst"}},
+}
+ROLES = {"ana": "analyst", "owner": "owner", "auditor": "auditor", "devices": "collector"}
+
+
+def routes(served: Served) -> list[tuple[str, str, str]]:
+    """Name, method and path of every route of the API."""
+    parts = (tables, answers, jobs, releases, money, tokens)
+    found = [one for part in parts for one in part.router.routes if isinstance(one, APIRoute)]
+    assert len({(path, method) for path, m in served.app.openapi()["paths"].items() for method in m}) == len(found)
+    return [(one.name, method, f"/v1{one.path}") for one in found for method in one.methods]
+
+
+def filled(path: str) -> str:
+    for name, value in {
+        "{table}": "visits", "{job}": "j-000000000000", "{release}": "r-999999", "{file}": "answer.parquet",
+        "{account:path}": "visits@1/ana", "{token}": "00000000", "{collection}": "c",
+    }.items():  # fmt: skip
+        path = path.replace(name, value)
+    return path
+
+
+def test_every_route_stands_in_the_table_and_every_line_is_a_route(served: Served) -> None:
+    assert {name for name, _, _ in routes(served)} == set(ROUTES)
+
+
+def test_without_a_token_nothing_opens(served: Served) -> None:
+    with served.client("nobody", **{"Idempotency-Key": "k"}) as client:
+        for name, method, path in routes(served):
+            found = client.request(method, filled(path), **BODIES.get(name, {}))
+            assert (name, found.status_code) == (name, 401)
+            assert found.json()["code"] == "unauthorised"
+
+
+@pytest.mark.parametrize("who", ROLES)
+def test_a_role_reaches_its_routes_and_no_other(served: Served, who: str) -> None:
+    with served.client(who, **{"Idempotency-Key": f"matrix-{who}"}) as client:
+        for name, method, path in routes(served):
+            found = client.request(method, filled(path), **BODIES.get(name, {}))
+            allowed = ROLES[who] in ROUTES[name]
+            assert (found.status_code != 403) == allowed, (name, who, found.status_code, found.text[:200])
+            assert found.status_code < 500, (name, found.text)
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda text: "sq",
+        lambda text: text[:-1],
+        lambda text: text + "A",
+        lambda text: text[:12] + "A" * 43,
+        lambda text: text.replace("sq_", "SQ_"),
+        lambda text: "sq_00000000_" + text[12:],
+        lambda text: text.upper(),
+        lambda text: f" {text} x",
+        lambda text: "null",
+        lambda text: "sq_" + "0" * 52,
+        lambda text: text[::-1],
+    ],
+)
+def test_forged_tokens_open_nothing(served: Served, forge: Any) -> None:
+    with served.client("nobody") as client:
+        found = client.get("/v1/me", headers={"Authorization": f"Bearer {forge(served.texts['ana'])}"})
+    assert found.status_code == 401
+
+
+def test_a_revoked_and_an_expired_token_open_nothing_any_more(served: Served) -> None:
+    tokens, store = served.app.state.house.tokens, served.app.state.house.store
+    gone, old = tokens.create("gone", "analyst"), tokens.create("old", "analyst", days=1)
+    with served.client("owner") as client:
+        assert client.delete(f"/v1/tokens/{gone[3:11]}").status_code == 204
+    store.write("UPDATE token SET expires = 1 WHERE id = ?", old[3:11])
+    with served.client("nobody") as client:
+        for text in (gone, old):
+            assert client.get("/v1/me", headers={"Authorization": f"Bearer {text}"}).status_code == 401
+
+
+def test_a_token_for_other_tables_sees_nothing_of_this_one(served: Served) -> None:
+    text = served.app.state.house.tokens.create("cy", "analyst", tables=("elsewhere",))
+    with served.client("nobody", Authorization=f"Bearer {text}", **{"Idempotency-Key": "k"}) as client:
+        assert client.get("/v1/tables").json()["tables"] == []
+        foreign, unknown = client.get("/v1/tables/visits"), client.get("/v1/tables/nothing")
+        assert (foreign.status_code, unknown.status_code) == (404, 404)
+        same = [{k: v for k, v in one.json().items() if k != "instance"} for one in (foreign, unknown)]
+        assert same[0] == same[1]
+        assert client.post("/v1/answers", json={"sql": WARDS}).status_code == 404
+        assert client.get("/v1/accounts").json()["accounts"] == []
+
+
+def test_analysts_see_their_own_releases_and_what_the_owner_shared(served: Served) -> None:
+    mine = served.ask("ana", WARDS, "release-mine").json()["id"]
+    with served.client("bo") as bo, served.client("ana") as ana, served.client("owner") as owner:
+        assert bo.get(f"/v1/releases/{mine}").status_code == 404
+        assert bo.get(f"/v1/releases/{mine}/files/answer.parquet").status_code == 404
+        assert ana.get(f"/v1/releases/{mine}/files/answer.parquet").content.startswith(b"PAR1")
+        assert owner.post(f"/v1/releases/{mine}/share").json()["shared"]
+        assert bo.get(f"/v1/releases/{mine}").status_code == 200
+
+
+def test_an_auditor_sees_money_and_manifests_and_no_value(served: Served) -> None:
+    release = served.ask("ana", WARDS, "audited").json()["id"]
+    with served.client("auditor") as client:
+        assert client.get(f"/v1/releases/{release}").status_code == 200
+        assert client.get(f"/v1/releases/{release}/files/answer.parquet").status_code == 403
+        assert client.post("/v1/ledger/verify").json()["ok"]
+        assert client.post("/v1/ledger/checkpoints").json()["seq"] > 0
+        assert client.get("/v1/accounts/visits@1/ana/entries").json()["entries"]
+
+
+def test_an_analyst_sees_no_other_analysts_account(served: Served) -> None:
+    served.ask("bo", WARDS, "bo-asks")
+    with served.client("ana") as client:
+        assert [one["name"] for one in client.get("/v1/accounts").json()["accounts"]] == ["visits@1/ana"]
+        assert client.get("/v1/accounts/visits@1/bo/entries").status_code == 404
+        assert client.get("/v1/accounts/visits@1/entries").status_code == 404
