@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from siloquent.data import CheckReport
     from siloquent.explore import Answer, CompositeExplanation, Explanation, Query
     from siloquent.ledger import Stored
+    from siloquent.profile.verbs import ProfileVerbs
     from siloquent.releases import Manifest, ReleaseVerdict, Rendered
     from siloquent.search.verbs import SearchVerbs
     from siloquent.share.verbs import ShareVerbs
@@ -90,6 +91,13 @@ class Session(floor.Session):
         from siloquent.collect.verbs import CollectVerbs
 
         return CollectVerbs(self)
+
+    @property
+    def profile(self) -> ProfileVerbs:
+        """Dependencies, here and over silos: ``local``, ``explain``, ``together``, ``adopt``, ``save``, ``load``."""
+        from siloquent.profile.verbs import ProfileVerbs
+
+        return ProfileVerbs(self)
 
     @property
     def sketch(self) -> SketchVerbs:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from siloquent.demo import collecting_apps, searching, sharing, visits, vitals
+from siloquent.demo import collecting_apps, profiling, profiling_tables, searching, sharing, visits, vitals
 from siloquent.errors import SchemaError
 from siloquent.schema.workspace import WORKSPACE_FILE, Workspace
 from siloquent.session import create_workspace
@@ -39,6 +39,7 @@ def create_clinic(
         vitals.add_vitals(folder, seed=seed)
         collecting_apps.add_apps(folder, seed=seed)
         searching.add_searched(folder, seed=seed)
+        profiling_tables.add_prices(folder, seed=seed)
         sharing.add_silos(folder, seed=seed, declaration=visits_toml(rows), size_hint=rows)
     except OSError as failed:
         raise SchemaError(
@@ -55,10 +56,11 @@ def _clear(folder: Path) -> None:
         if folder.is_dir() and not any(folder.iterdir()):
             return
         raise SchemaError(f"{folder} is there and is not a demo.", fix="siloquent demo --folder ELSEWHERE")
-    for inner in ("data", "schemas", "releases", "collections", "offers"):
+    for inner in ("data", "schemas", "releases", "collections", "offers", "silos"):
         shutil.rmtree(folder / inner, ignore_errors=True)
     for file in (
         *searching.WRITTEN,
+        *profiling.WRITTEN,
         *sharing.WRITTEN,
         WORKSPACE_FILE,
         "ledger.sqlite",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from siloquent.demo.collecting import COLLECT_STEPS
+from siloquent.demo.profiling import PROFILE_STEPS
 from siloquent.demo.searching import SEARCH_STEPS
 from siloquent.demo.sharing import SHARE_STEPS
 from siloquent.demo.sketching import SKETCH_STEPS
@@ -33,7 +34,7 @@ def story(*, quick: bool = False) -> tuple[Step, ...]:
         else (
             *_FIRST_ANSWER,
             *_THE_REST,
-            *(Step(*step) for step in (*SKETCH_STEPS, *SEARCH_STEPS, *COLLECT_STEPS, *SHARE_STEPS)),
+            *(Step(*step) for step in (*PROFILE_STEPS, *SKETCH_STEPS, *SEARCH_STEPS, *COLLECT_STEPS, *SHARE_STEPS)),
         )
     )
 

@@ -69,6 +69,11 @@ class Knowledge:
         """The columns of which it is not known whether they depend on ``lhs``."""
         return int(self._within[lhs] & ~self.closed[lhs] & ~self.refuted[lhs])
 
+    def wide(self, right: int) -> NDArray[np.bool_]:
+        """The sets of any size of which it is open whether ``right`` depends on them."""
+        still = self._within & ~self.closed & ~self.refuted
+        return (still >> right & 1).astype(bool)
+
     def opens(self) -> Sets:
         """``open`` of every set that is searched, 0 of others."""
         return np.where(self._searched, self._within & ~self.closed & ~self.refuted, 0)

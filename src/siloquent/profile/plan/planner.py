@@ -36,6 +36,7 @@ class Search:
     wants_keys: bool = False
     _living: list[_Probe] = field(default_factory=list)
     _started: bool = False
+    _widened: set[int] = field(default_factory=set)
 
     def request(self, answers: Answers) -> list[int]:
         """The sets that the next pass asks; none when all is known.
@@ -94,7 +95,15 @@ class Search:
             if mine.any():
                 for largest in (True, False):
                     found |= dict.fromkeys(extremes(mine, largest=largest, count=FAR_SETS))
+                found = self._wider(right) | found
         return list(found)
+
+    def _wider(self, right: int) -> dict[int, None]:
+        """Once for each right side: sets beyond the longest left side, since a no there is a no for all within."""
+        if right in self._widened or self.knowledge.most >= self.knowledge.columns - 1:
+            return {}
+        self._widened.add(right)
+        return dict.fromkeys(extremes(self.knowledge.wide(right), largest=True, count=1))
 
     def _advance(self, probe: _Probe, answers: Answers) -> bool:
         """Go on with a probe as far as answers reach; whether it waits for one."""

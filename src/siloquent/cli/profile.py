@@ -1,0 +1,220 @@
+"""Profiles: dependencies of one table, or of several silos that show each other no row; what is shown is said first."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from siloquent.cli.commands import Options, command
+from siloquent.errors import RequestError
+
+if TYPE_CHECKING:
+    from siloquent.profile import ProfileSpec, Terms
+
+Spec = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="Table, columns, kinds, max_lhs, protocol.")]
+Report = Annotated[str, typer.Argument(metavar="REPORT", help="A release's id, or a report's file or folder.")]
+Workers = Annotated[int, typer.Option("--workers", help="How many workers stand between the parties.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    group = typer.Typer(help="Functional dependencies, of one table or over several silos.")
+    for name, body in (
+        ("local", local),
+        ("plan", plan),
+        ("run", run),
+        ("show", show),
+        ("verify", verify),
+        ("adopt", adopt),
+        ("simulate", simulate),
+    ):
+        command(group, name, body)
+    app.add_typer(group, name="profile", rich_help_panel="Profile")
+
+
+def local(
+    options: Options,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="A declared table, or a .csv or .parquet file.")],
+    columns: Annotated[str | None, typer.Option("--columns", metavar="A,B", help="Only these columns.")] = None,
+    max_lhs: Annotated[int | None, typer.Option("--max-lhs", metavar="K", help="Left sides of at most K.")] = None,
+    nulls: Annotated[str, typer.Option("--nulls", help="value: NULL equals NULL; distinct: nothing.")] = "value",
+) -> None:
+    """Find the dependencies of one table: exact, not private, for its owner alone."""
+    from siloquent.cli.profile_files import names_of, table_at
+    from siloquent.cli.profile_words import local_document, show_local
+    from siloquent.profile import local as find
+
+    options.require_owner("A local profile shows what rows have in common, so it")
+    chosen = names_of(columns)
+    if Path(table).suffix in (".csv", ".parquet"):
+        found = find(table_at(options, Path(table), chosen), max_lhs=max_lhs, nulls=nulls)
+    else:
+        with options.session() as session:
+            found = session.profile.local(table, columns=chosen, max_lhs=max_lhs, nulls=nulls)
+    if options.as_json:
+        options.screen.document(local_document(table, found))
+    else:
+        show_local(options.screen, found)
+
+
+def plan(
+    options: Options,
+    spec: Spec,
+    parties: Annotated[int, typer.Option("--parties", help="How many silos take part.")] = 3,
+    workers: Workers = 3,
+) -> None:
+    """Say what a session would take and what each role could learn. Contacts nobody, reads no row."""
+    from siloquent.cli.profile_files import spec_at
+    from siloquent.cli.profile_words import plan_document, show_plan
+
+    asked = spec_at(options, spec)
+    with options.session() as session:
+        planned = session.profile.explain(asked, parties=parties, workers=workers)
+    if options.as_json:
+        options.screen.document(plan_document(planned))
+    else:
+        show_plan(options.screen, planned)
+
+
+def run(
+    options: Options,
+    spec: Spec,
+    party: Annotated[
+        list[str] | None,
+        typer.Option("--party", metavar="NAME=DIR", help="A silo's workspace on this machine; once for each."),
+    ] = None,
+    workers: Workers = 3,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="NAME", help="A name among the releases, or a path with /.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Agree to what is revealed, for every silo named.")] = False,
+    dry: Annotated[bool, typer.Option("--explain", help="Only say what would be revealed.")] = False,
+) -> int | None:
+    """Find the dependencies of several silos' rows together. What is revealed is shown first and goes on record."""
+    from siloquent.cli.profile_files import release_place, spec_at, workspaces_of
+    from siloquent.cli.profile_words import report_document, show_report
+    from siloquent.door import open_session
+    from siloquent.profile import discover_together, save_report
+
+    asked, silos = spec_at(options, spec), workspaces_of(options, party or [])
+    if dry:
+        plan(options, spec, parties=len(silos), workers=workers)
+        return None
+    place = None if output is None else release_place(options, output)
+    if not _agreed(options, asked, len(silos), workers, yes=yes):
+        options.screen.note("Nothing was read, nothing was revealed.")
+        return 2
+    with ExitStack() as stack:
+        sessions = {name: stack.enter_context(open_session(folder)) for name, folder in silos.items()}
+        report = discover_together(asked, sessions, _yes, workers=workers, say=options.screen.note)
+    folder = save_report(report, place or release_place(options, report.id), table=asked.table)
+    if options.as_json:
+        options.screen.document(report_document(report, folder))
+    else:
+        show_report(options.screen, report)
+        options.screen.note(f"\nKept as {folder}. Next: {options.shell('profile', 'verify', report.id)}")
+    return None
+
+
+def _yes(terms: Terms, told: str) -> bool:
+    """The person at this terminal has agreed for every silo before a session began."""
+    return True
+
+
+def _agreed(options: Options, spec: ProfileSpec, parties: int, workers: int, *, yes: bool) -> bool:
+    from siloquent.profile import statement
+
+    if yes:
+        return True
+    if not options.screen.can_ask:
+        raise RequestError("This reveals what the plan says, and nobody is here to agree.", fix="--yes")
+    options.screen.warn("The dependencies are exact, not differentially private. Besides them:")
+    for role, text in statement(spec.protocol, parties=parties, workers=workers):
+        options.screen.warn(f"  {role}: {text}")
+    return options.screen.confirm("Run it?")
+
+
+def show(options: Options, report: Report) -> None:
+    """Show a report: what holds over all rows, what holds only inside each silo, and what was revealed."""
+    from siloquent.cli.profile_files import report_at
+    from siloquent.cli.profile_words import report_document, show_report
+
+    found, place = report_at(options, report)
+    if options.as_json:
+        options.screen.document(report_document(found, place))
+    else:
+        show_report(options.screen, found)
+
+
+def verify(options: Options, report: Report) -> int:
+    """Check a report: unchanged, confirmed by every party, without contradictions; exit 1 if not."""
+    from siloquent.cli.profile_files import report_at
+    from siloquent.profile import check_report
+
+    found, _ = report_at(options, report)
+    problems = check_report(found)
+    if options.as_json:
+        options.screen.document({"schema": "siloquent/fd-verdict/1", "id": found.id, "problems": list(problems)})
+    else:
+        for problem in problems:
+            options.screen.line(problem)
+        if not problems:
+            options.screen.line(f"{found.id}: unchanged, confirmed by {len(found.parties)} parties, no contradiction.")
+    return 1 if problems else 0
+
+
+def adopt(
+    options: Options,
+    report: Report,
+    table: Annotated[str, typer.Option("--table", help="The declared table that gets the constraints.")],
+    pick: Annotated[
+        list[str] | None,
+        typer.Option("--pick", metavar='"A, B -> C"', help="A dependency over all rows; once for each."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Write without being asked.")] = False,
+) -> int | None:
+    """Write dependencies that were found into a table's declaration, as hard constraints."""
+    from siloquent.cli.profile_files import report_at
+
+    found, _ = report_at(options, report)
+    wanted = pick or [str(one) for one in found.ufd if one.lhs]
+    with options.session() as session:
+        if not yes:
+            if not options.screen.can_ask:
+                raise RequestError(f"This changes schemas/{table}.toml, and nobody is here to agree.", fix="--yes")
+            options.screen.warn(f"schemas/{table}.toml gets: {'; '.join(wanted)}. They are facts about private rows.")
+            if not options.screen.confirm("Write them?"):
+                return 2
+        changed = session.profile.adopt(found, table, wanted)
+    if options.as_json:
+        document = {"schema": "siloquent/fd-adopted/1", "id": found.id, "table": table, "picked": wanted}
+        options.screen.document({**document, "changed": changed})
+    else:
+        options.screen.line(
+            f"schemas/{table}.toml now declares: {'; '.join(wanted)}." if changed else "They were declared already."
+        )
+    return None
+
+
+def simulate(
+    options: Options,
+    spec: Spec,
+    data: Annotated[Path, typer.Option("--data", metavar="FILE", help="Public rows: .csv or .parquet.")],
+    split: Annotated[int, typer.Option("--split", help="How many parties the rows are cut into, in order.")] = 3,
+    workers: Workers = 3,
+) -> None:
+    """Run every role in memory on public rows: to see what a session would find and show. Nothing is charged."""
+    from siloquent.cli.profile_files import public_parts, spec_at
+    from siloquent.cli.profile_words import report_document, show_report
+    from siloquent.profile import simulate as run_all
+
+    asked = spec_at(options, spec)
+    tables, columns = public_parts(options, data, asked, split)
+    report = run_all(asked, tables, columns, workers=workers, say=options.screen.note)
+    if options.as_json:
+        options.screen.document(report_document(report, None))
+    else:
+        show_report(options.screen, report)

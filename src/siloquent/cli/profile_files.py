@@ -1,0 +1,104 @@
+"""From options and files to specs, silos, tables and reports; every refusal names the option to change."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.cli.search_files import read_toml
+from siloquent.cli.sketch_files import in_workspace, release_path
+from siloquent.errors import RequestError, UnknownName
+
+if TYPE_CHECKING:
+    from siloquent.cli.commands import Options
+    from siloquent.profile import Column, FDReport, ProfileSpec
+
+MOST_BYTES = 2**31
+_ROLE = re.compile(r"[a-z][a-z0-9-]{0,31}")
+
+
+def spec_at(options: Options, path: Path) -> ProfileSpec:
+    """The profile that a TOML file describes, here or in the workspace."""
+    from siloquent.profile import spec_from_plain
+
+    return spec_from_plain(read_toml(in_workspace(options, path)))
+
+
+def names_of(text: str | None) -> list[str]:
+    """Names between commas; none of None."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def workspaces_of(options: Options, given: Sequence[str]) -> dict[str, Path]:
+    """Silos on this machine by role name, ``north=silos/north``; folders here or in the workspace.
+
+    Raises:
+        RequestError: one is written otherwise, or there are fewer than two.
+    """
+    found: dict[str, Path] = {}
+    for text in given:
+        name, equals, folder = text.partition("=")
+        if not equals or not _ROLE.fullmatch(name) or name in found:
+            raise RequestError(f"--party {text!r} is not NAME=DIR with a new name.", fix="--party north=silos/north")
+        found[name] = in_workspace(options, Path(folder))
+    if len(found) < 2:
+        raise RequestError("Two silos at least take part.", fix="--party north=silos/north --party river=silos/river")
+    return found
+
+
+def release_place(options: Options, output: str) -> Path:
+    """Where a report goes."""
+    return release_path(options, output)
+
+
+def report_at(options: Options, name: str) -> tuple[FDReport, Path]:
+    """A report by its release's id, or by the path of its folder or file."""
+    from siloquent.profile import load_report
+
+    path = Path(name) if "/" in name or os.sep in name or Path(name).is_file() else release_place(options, name)
+    if not path.exists():
+        known = sorted(found.name for found in path.parent.glob("f-*")) if path.parent.is_dir() else []
+        raise UnknownName("report", name, known, fix="siloquent release list")
+    return load_report(path), path
+
+
+def table_at(options: Options, path: Path, columns: Sequence[str]) -> Any:
+    """A table in the open; NULL is an empty cell of a CSV file.
+
+    Raises:
+        RequestError: it cannot be read or is too large. UnknownName: a column is not there.
+    """
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    place = in_workspace(options, path)
+    try:
+        if place.stat().st_size > MOST_BYTES:
+            raise RequestError(f"{path} is larger than 2 GiB.", fix="siloquent init DIR, and declare it as a table")
+        table = pyarrow.parquet.read_table(place) if place.suffix == ".parquet" else pyarrow.csv.read_csv(place)
+    except (OSError, pa.ArrowInvalid):
+        raise RequestError(f"{path} cannot be read as a table.", fix="a .csv or .parquet file") from None
+    for name in columns:
+        if name not in table.column_names:
+            raise UnknownName(f"column in {path}", name, table.column_names, fix="--columns A,B")
+    return table.select(list(columns)) if columns else table
+
+
+def public_parts(options: Options, path: Path, spec: ProfileSpec, split: int) -> tuple[list[Any], tuple[Column, ...]]:
+    """Public rows cut into ``split`` parties, in order, with every column read as text."""
+    import pyarrow as pa
+
+    from siloquent.profile import Column
+
+    if not 2 <= split <= 16:
+        raise RequestError(f"--split is 2 to 16, not {split}.", fix="--split 3")
+    table = table_at(options, path, spec.columns)
+    texts = pa.table({name: table[name].cast(pa.string()) for name in spec.columns})
+    ends = [texts.num_rows * part // split for part in range(split + 1)]
+    parts = [texts.slice(a, b - a) for a, b in pairwise(ends)]
+    return parts, tuple(Column(name, "text") for name in spec.columns)

@@ -1,0 +1,30 @@
+"""The story of a profile: which rules hold over three clinics, and which only inside each."""
+
+from __future__ import annotations
+
+from siloquent.demo.profiling_tables import SILOS
+
+WRITTEN = ("prices.toml",)
+"""Files beside ``data`` and ``schemas``, which a new demo replaces."""
+PARTIES = tuple(word for name in SILOS for word in ("--party", f"{name}=silos/{name}"))
+
+PROFILE_STEPS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "Three clinics with a price list each. An owner may look for rules in the own rows: exact, for no one else.",
+        ("profile", "local", "prices", "--max-lhs", "2"),
+    ),
+    (
+        "Which rules hold over all three? First what would be shown to whom; nobody is contacted, no row is read.",
+        ("profile", "plan", "prices.toml"),
+    ),
+    (
+        "Now the session: three clinics, three workers, an office. No row leaves a clinic, no count is shown.\n"
+        "A ward has one specialty in each clinic, and another one elsewhere: a rule of the house, not of all.",
+        ("profile", "run", "prices.toml", *PARTIES, "--yes", "-o", "price-rules"),
+    ),
+    ("Anybody can check the report.", ("profile", "verify", "price-rules")),
+    (
+        "A rule of all becomes a constraint of the table: synthetic rows will keep it.",
+        ("profile", "adopt", "price-rules", "--table", "prices", "--pick", "supplier -> city", "--yes"),
+    ),
+)
