@@ -157,6 +157,22 @@ class ChannelContract:
         assert network.channel("w1").state.get("seed") is None
         assert network.channel("w2").state.get("seed") is None
 
+    def test_a_signature_is_of_one_role_one_label_and_one_content(self, network: Network) -> None:
+        north, w1 = network.channel("north"), network.channel("w1")
+        mark = north.sign("digest", b"content")
+        assert w1.verify("north", "digest", b"content", mark)
+        assert not w1.verify("river", "digest", b"content", mark)
+        assert not w1.verify("north", "other", b"content", mark)
+        assert not w1.verify("north", "digest", b"Content", mark)
+
+    def test_a_head_is_fixed_by_the_first_call(self, network: Network) -> None:
+        north = network.channel("north")
+        north.send("w1", "a", pack_json(1))
+        head = north.head()
+        north.send("w1", "b", pack_json(1))
+        assert network.channel("north").head() == head
+        assert network.channel("w1").head() != head
+
     def test_an_abort_wakes_and_stops_everybody(self, network: Network) -> None:
         w1, north = network.channel("w1"), network.channel("north")
         with ThreadPoolExecutor() as pool:

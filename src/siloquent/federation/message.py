@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from siloquent.errors import ProtocolError
@@ -102,6 +102,10 @@ class Header:
         """All of the header but the digest of the sealed bytes: what the nonce is bound to."""
         plain = {key: getattr(self, field) for field, key in _KEYS.items() if field != "sha256"}
         return canonical({"v": VERSION, **plain})
+
+    def with_digest(self, sha256: str) -> Header:
+        """This header once the payload is sealed."""
+        return replace(self, sha256=sha256)
 
     @property
     def key(self) -> tuple[str, str, str, str, int, int]:

@@ -164,6 +164,15 @@ class Channel(Protocol):
             ProtocolError: ``peer_missing``: too few; it names the first that lacks.
         """
 
+    def sign(self, label: str, content: bytes) -> bytes:
+        """This role's signature over ``content``, bound to this session and to ``label``: for what may be disputed."""
+
+    def verify(self, role: str, label: str, content: bytes, signature: bytes) -> bool:
+        """Whether ``role`` signed ``content`` under ``label`` in this session."""
+
+    def head(self) -> str:
+        """``COUNT:HASH`` over all headers that this role has sent and received; fixed by the first call."""
+
     def abort(self, code: str) -> NoReturn:
         """End the session for all with ``code`` (one of ``errors.CAUSES``) and raise it as ``ProtocolError``."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import secrets  # allowed: session ids, no noise
 import threading
 import time
@@ -25,6 +27,7 @@ class MemoryNetwork:
     def __init__(self, members: Members, *, session: bytes | None = None) -> None:
         self.members = members
         self.session = session if session is not None else secrets.token_bytes(32)  # allowed: an id, no noise
+        self.secret = secrets.token_bytes(32)  # allowed: a key, no noise
         self._news = threading.Condition()
         self._messages: dict[Key, bytes] = {}
         self._gathered: dict[tuple[str, str, int], tuple[str, ...]] = {}
@@ -139,6 +142,28 @@ class MemoryChannel:
             self._waits(step, ())
             names = self._net._gathered.setdefault((self._me, step, attempt), decided or wanted)
             return {name: self._net._messages[name, self._me, step, attempt] for name in names}
+
+    def sign(self, label: str, content: bytes) -> bytes:
+        """This role's mark on ``content``: one network knows all its keys, so it stands for a signature here only."""
+        key = hashlib.blake2b(self._net.session + self._me.encode(), key=self._net.secret, digest_size=32).digest()
+        return hashlib.blake2b(label.encode() + b"|" + content, key=key, digest_size=64).digest()
+
+    def verify(self, role: str, label: str, content: bytes, signature: bytes) -> bool:
+        """Whether ``role`` made this mark."""
+        return hmac.compare_digest(self._net.channel(role).sign(label, content), signature)
+
+    def head(self) -> str:
+        """A hash over this role's messages; fixed by the first call."""
+        kept = self.state.get("transcript")
+        if kept is None:
+            mine = sorted(
+                f"{key}{hashlib.sha256(value).hexdigest()}"
+                for key, value in self._net.traffic().items()
+                if self._me in key[:2]
+            )
+            kept = f"{len(mine)}:{hashlib.sha256(''.join(mine).encode()).hexdigest()}".encode()
+            self.state.put("transcript", kept)
+        return kept.decode()
 
     def abort(self, code: str) -> NoReturn:
         """End the session for all."""

@@ -1,0 +1,197 @@
+"""A channel over the relay: sealed, signed, chained, and written down before anything leaves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import NoReturn
+
+from siloquent.errors import CAUSES, ProtocolError
+from siloquent.federation.channel.base import Members, Status, check_step, missing
+from siloquent.federation.payload import kind_of
+from siloquent.federation.peer import Peer
+from siloquent.federation.seal import signed_by
+from siloquent.federation.transcript import head_of
+
+LONGEST_LOOK_S = 5.0  # how long a wait lasts before the session's state is looked at again
+
+
+class JournalState:
+    """A part's few durable bytes, in the role's journal."""
+
+    def __init__(self, peer: Peer, session: str) -> None:
+        self._peer, self._session = peer, session
+
+    def get(self, key: str) -> bytes | None:
+        """What was put under ``key``."""
+        return self._peer.journal.get(self._session, key)
+
+    def put(self, key: str, value: bytes) -> None:
+        """Keep ``value``."""
+        self._peer.journal.put(self._session, key, value)
+
+    def erase(self, key: str) -> None:
+        """Forget ``key``."""
+        self._peer.journal.erase(self._session, key)
+
+
+class RelayChannel:
+    """One role's end of one session at a relay; see ``Channel``.
+
+    ``names`` are the members as they are now: all that were invited, until the start names those that came.
+    """
+
+    def __init__(self, peer: Peer, session: str, names: tuple[str, ...] | None = None) -> None:
+        known = peer.journal.session(session)
+        if known is None:
+            raise ProtocolError("unknown_session", role=peer.name)
+        self._peer, self._session, self._deadline = peer, session, known.deadline
+        self._members = peer.roster.members(names or known.members)
+        self._state = JournalState(peer, session)
+        self._lock = threading.Lock()
+        self._step, self._since = "", peer.clock.now()
+        self._waiting: tuple[str, ...] = ()
+
+    @property
+    def me(self) -> str:
+        """This role's name."""
+        return self._peer.name
+
+    @property
+    def session(self) -> bytes:
+        """The session's id."""
+        return bytes.fromhex(self._session)
+
+    @property
+    def members(self) -> Members:
+        """Everybody in this session."""
+        return self._members
+
+    @property
+    def state(self) -> JournalState:
+        """This role's durable bytes."""
+        return self._state
+
+    def send(self, to: str, step: str, payload: bytes, attempt: int = 0) -> None:
+        """Leave ``payload`` for ``to``; returns when the relay holds it."""
+        check_step(step, attempt)
+        kind = kind_of(payload)
+        name = self.members[to].name
+        self._peer.refuse_if_over(self._session)
+        self._waits(step, ())
+        try:
+            self._peer.leave(self._session, name, step, payload, attempt, kind)
+        except ProtocolError as failed:
+            self._heed(failed)
+            raise
+
+    def sent(self, to: str, step: str, attempt: int = 0) -> bool:
+        """Whether the relay holds this message."""
+        journal = self._peer.journal
+        found = journal.envelopes(self._session, self.me, to, step, attempt)
+        return bool(found) and not any(envelope.sealed for envelope in found)
+
+    def receive(self, step: str, sender: str, timeout: float | None = None, attempt: int = 0) -> bytes:
+        """Wait for one payload."""
+        return self.gather(step, [sender], timeout=timeout, attempt=attempt)[sender]
+
+    def gather(
+        self,
+        step: str,
+        senders: Iterable[str],
+        enough: int | None = None,
+        timeout: float | None = None,
+        attempt: int = 0,
+    ) -> dict[str, bytes]:
+        """Wait for all ``senders``, or for ``enough`` when time is up."""
+        check_step(step, attempt)
+        wanted = tuple(senders)
+        least = len(wanted) if enough is None else enough
+        names = self._peer.journal.gathered(self._session, step, attempt)
+        if names is None:
+            names = self._came(step, wanted, least, timeout, attempt)
+            if len(names) < len(wanted):
+                self._peer.journal.keep_gathered(self._session, step, attempt, names)
+        self._peer.refuse_if_over(self._session)
+        return {name: self._payload(step, name, attempt) for name in names}
+
+    def sign(self, label: str, content: bytes) -> bytes:
+        """This role's signature over ``content`` in this session."""
+        return self._peer.keys.sign(_label(label, self.session), content)
+
+    def verify(self, role: str, label: str, content: bytes, signature: bytes) -> bool:
+        """Whether ``role`` signed ``content`` in this session."""
+        key = self._peer.roster.role(role).sign_key
+        return signed_by(key, _label(label, self.session), content, signature)
+
+    def head(self) -> str:
+        """The transcript's head: fixed by the first call, the same after a restart."""
+        kept = self.state.get("transcript")
+        if kept is None:
+            headers = [header for header, _ in self._peer.journal.headers(self._session)]
+            kept = f"{len(headers)}:{head_of(self._session, headers)}".encode()
+            self.state.put("transcript", kept)
+        return kept.decode()
+
+    def abort(self, code: str) -> NoReturn:
+        """End the session for all."""
+        assert code in CAUSES, code
+        self._peer.refuse_if_over(self._session)
+        self._peer.abort(self._session, code)
+        raise ProtocolError(code, role=self.me)
+
+    def status(self) -> Status:
+        """Where this role stands."""
+        known = self._peer.journal.session(self._session)
+        assert known is not None
+        with self._lock:
+            since = self._peer.clock.now() - self._since
+            return Status(self.me, known.state, self._step, self._waiting, since)
+
+    def _came(
+        self, step: str, wanted: tuple[str, ...], least: int, timeout: float | None, attempt: int
+    ) -> tuple[str, ...]:
+        """Who of ``wanted`` came in time."""
+        clock = self._peer.clock
+        until = self._deadline if timeout is None else min(clock.now() + timeout, self._deadline)
+        while True:
+            self._peer.refuse_if_over(self._session)
+            with self._peer.news:
+                came = self._peer.arrived(self._session)
+                here = tuple(name for name in wanted if (name, step, attempt) in came)
+                left = until - clock.now()
+                self._waits(step, tuple(name for name in wanted if name not in here))
+                if len(here) == len(wanted):
+                    return here
+                if left <= 0:
+                    break
+                if not self._peer.polls_itself:
+                    self._peer.wait(min(left, LONGEST_LOOK_S))  # under the lock: no news is lost in between
+                    continue
+            self._peer.wait(min(left, LONGEST_LOOK_S))
+        if len(here) < least:
+            raise missing(step, self._waiting[0])
+        self._waits(step, ())
+        return here
+
+    def _payload(self, step: str, name: str, attempt: int) -> bytes:
+        payload = self._peer.payload(self._session, name, step, attempt)
+        try:
+            kind_of(payload)
+        except ProtocolError:
+            self._peer.abort(self._session, "bad_encoding", role=name)
+            raise ProtocolError("bad_encoding", role=name, step=step) from None
+        return payload
+
+    def _heed(self, failed: ProtocolError) -> None:
+        if failed.code in ("aborted_by", "session_closed"):
+            self._peer.closed_by_relay(self._session, failed)
+
+    def _waits(self, step: str, names: tuple[str, ...]) -> None:
+        with self._lock:
+            if (step, names) != (self._step, self._waiting):
+                self._step, self._waiting, self._since = step, names, self._peer.clock.now()
+
+
+def _label(label: str, session: bytes) -> bytes:
+    return f"siloquent/{label}/1|".encode() + session + b"|"

@@ -1,0 +1,328 @@
+"""A role's memory: what it took, what it said, what it keeps secret. Written before anything leaves, SQLite, durable.
+
+A role that is killed at any point reads it and goes on: what was sent is sent again to the byte, what was received is
+there, and who was in at a ``gather`` stays in. Seeds are overwritten when they are erased (``secure_delete``); on disks
+that keep old blocks this is best effort: put the bundle on a RAM disk where that matters.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from siloquent.errors import ProtocolError
+from siloquent.federation.channel.base import RoleState
+from siloquent.federation.message import Envelope, Header, genesis, link
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS place (one INTEGER PRIMARY KEY CHECK (one = 1), cursor INTEGER NOT NULL);
+INSERT OR IGNORE INTO place VALUES (1, 0);
+CREATE TABLE IF NOT EXISTS session (
+  id TEXT PRIMARY KEY, members TEXT NOT NULL, moderator TEXT NOT NULL, deadline INTEGER NOT NULL,
+  invitation TEXT NOT NULL, state TEXT NOT NULL, since REAL NOT NULL, code TEXT NOT NULL DEFAULT '',
+  by_role TEXT NOT NULL DEFAULT '', decided TEXT NOT NULL DEFAULT '', result BLOB);
+CREATE TABLE IF NOT EXISTS message (
+  n INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, sender TEXT NOT NULL, receiver TEXT NOT NULL,
+  step TEXT NOT NULL, attempt INTEGER NOT NULL, part INTEGER NOT NULL, parts INTEGER NOT NULL, seq INTEGER NOT NULL,
+  header BLOB NOT NULL, signature BLOB NOT NULL, sealed BLOB, done INTEGER NOT NULL,
+  UNIQUE (session, sender, receiver, step, attempt, part), UNIQUE (session, sender, receiver, seq));
+CREATE TABLE IF NOT EXISTS gathered (
+  session TEXT NOT NULL, step TEXT NOT NULL, attempt INTEGER NOT NULL, names TEXT NOT NULL,
+  PRIMARY KEY (session, step, attempt));
+CREATE TABLE IF NOT EXISTS kept (
+  session TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, PRIMARY KEY (session, key));
+"""
+FINAL = ("refused", "ended", "aborted", "expired")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One session as this role knows it; ``decided`` is what a person said of it ("approved", "refused" or nothing)."""
+
+    id: str
+    members: tuple[str, ...]
+    moderator: str
+    deadline: int
+    invitation: dict[str, Any]
+    state: RoleState
+    since: float
+    code: str = ""
+    by_role: str = ""
+    decided: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will ever change any more."""
+        return self.state in FINAL
+
+
+class Journal:
+    """One role's journal. Every method is one durable transaction; any thread may call it."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._lock = threading.RLock()
+        if path != ":memory:":
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=30)
+        self._db.row_factory = sqlite3.Row
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
+            self._db.execute(f"PRAGMA {pragma}")
+        self._db.executescript(_TABLES)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        with self._lock:
+            self._db.close()
+
+    # The inbox.
+
+    def cursor(self) -> int:
+        """The relay's number of the last envelope that was dealt with."""
+        row = self._one("SELECT cursor FROM place")
+        assert row is not None
+        return int(row["cursor"])
+
+    def skip(self, seq: int) -> None:
+        """An envelope was dealt with and left nothing behind."""
+        self._write("UPDATE place SET cursor = MAX(cursor, ?)", seq)
+
+    def take(self, seq: int, header: Header, envelope: Envelope) -> None:
+        """Keep an envelope that passed every check, and the place in the inbox, at once."""
+        with self._transaction() as db:
+            self._insert(db, header, envelope, done=1)
+            db.execute("UPDATE place SET cursor = MAX(cursor, ?)", (seq,))
+
+    def arrived(self, session: str, me: str) -> list[tuple[str, str, int]]:
+        """Sender, step and attempt of all messages whose every part is here."""
+        rows = self._all(
+            "SELECT sender, step, attempt FROM message WHERE session = ? AND receiver = ?"
+            " GROUP BY sender, step, attempt HAVING COUNT(*) = MAX(parts)",
+            session,
+            me,
+        )
+        return [(row["sender"], row["step"], row["attempt"]) for row in rows]
+
+    def envelopes(self, session: str, sender: str, receiver: str, step: str, attempt: int) -> list[Envelope]:
+        """All parts of one message, in order."""
+        rows = self._all(
+            "SELECT header, signature, sealed FROM message WHERE session = ? AND sender = ? AND receiver = ?"
+            " AND step = ? AND attempt = ? ORDER BY part",
+            session,
+            sender,
+            receiver,
+            step,
+            attempt,
+        )
+        return [Envelope(row["header"], row["signature"], row["sealed"] or b"") for row in rows]
+
+    def header_of(self, key: tuple[str, str, str, str, int, int]) -> bytes | None:
+        """The header that is kept under a message's key."""
+        row = self._one(
+            "SELECT header FROM message WHERE session = ? AND sender = ? AND receiver = ? AND step = ?"
+            " AND attempt = ? AND part = ?",
+            *key,
+        )
+        return None if row is None else bytes(row["header"])
+
+    def end_of_chain(self, session: str, sender: str, receiver: str) -> tuple[int, str]:
+        """The ``seq`` and ``prev`` that the next header from one role to another has."""
+        row = self._one(
+            "SELECT seq, header FROM message WHERE session = ? AND sender = ? AND receiver = ?"
+            " ORDER BY seq DESC LIMIT 1",
+            session,
+            sender,
+            receiver,
+        )
+        return (0, genesis(session, sender, receiver)) if row is None else (row["seq"] + 1, link(row["header"]))
+
+    # The outbox.
+
+    def queue(self, envelopes: list[tuple[Header, Envelope]]) -> None:
+        """Keep all parts of a message before the first of them leaves."""
+        with self._transaction() as db:
+            for header, envelope in envelopes:
+                self._insert(db, header, envelope, done=0)
+
+    def unsent(self, session: str) -> list[tuple[int, Header, Envelope]]:
+        """What waits to leave, oldest first."""
+        rows = self._all(
+            "SELECT n, header, signature, sealed FROM message WHERE session = ? AND done = 0 ORDER BY n", session
+        )
+        return [
+            (row["n"], Header.decode(row["header"]), Envelope(row["header"], row["signature"], row["sealed"]))
+            for row in rows
+        ]
+
+    def delivered(self, n: int) -> None:
+        """The relay holds this one: its payload may go, its header stays."""
+        self._write("UPDATE message SET done = 1, sealed = NULL WHERE n = ?", n)
+
+    # Sessions.
+
+    def add_session(self, session: Session) -> None:
+        """Begin a session; the same again changes nothing."""
+        self._write(
+            "INSERT OR IGNORE INTO session (id, members, moderator, deadline, invitation, state, since)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            session.id,
+            json.dumps(session.members),
+            session.moderator,
+            session.deadline,
+            json.dumps(session.invitation, sort_keys=True),
+            session.state,
+            session.since,
+        )
+
+    def session(self, session: str) -> Session | None:
+        """One session by its id."""
+        row = self._one("SELECT * FROM session WHERE id = ?", session)
+        return None if row is None else _session(row)
+
+    def sessions(self) -> list[Session]:
+        """All sessions, the newest last."""
+        return [_session(row) for row in self._all("SELECT * FROM session ORDER BY rowid")]
+
+    def set_state(self, session: str, state: RoleState, *, code: str = "", role: str = "") -> None:
+        """Move a session on; what is over stays as it is."""
+        over = ", ".join(f"'{name}'" for name in FINAL)
+        self._write(
+            f"UPDATE session SET state = ?, since = ?, code = ?, by_role = ? WHERE id = ? AND state NOT IN ({over})",
+            state,
+            time.time(),
+            code,
+            role,
+            session,
+        )
+
+    def decide(self, session: str, decision: str) -> bool:
+        """Keep what a person decided; False if it was decided before."""
+        with self._transaction() as db:
+            done = db.execute(
+                "UPDATE session SET decided = ? WHERE id = ? AND decided = '' AND state = 'invited'",
+                (decision, session),
+            )
+        return done.rowcount == 1
+
+    def keep_result(self, session: str, result: bytes) -> None:
+        """Keep the end of a session: everybody's transcript heads."""
+        self._write("UPDATE session SET result = ? WHERE id = ?", result, session)
+
+    def result(self, session: str) -> bytes | None:
+        """What ``keep_result`` kept."""
+        row = self._one("SELECT result FROM session WHERE id = ?", session)
+        return None if row is None or row["result"] is None else bytes(row["result"])
+
+    def forget_secrets(self, session: str) -> None:
+        """At the end: seeds, noisy vectors and payloads go, headers stay for ``federation verify``."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM kept WHERE session = ?", (session,))
+            db.execute("UPDATE message SET sealed = NULL WHERE session = ?", (session,))
+        with self._lock:
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # erased pages must not live on in the log
+
+    # What was decided once, and what a part keeps.
+
+    def gathered(self, session: str, step: str, attempt: int) -> tuple[str, ...] | None:
+        """Who was in at this ``gather``; None if that is open."""
+        row = self._one(
+            "SELECT names FROM gathered WHERE session = ? AND step = ? AND attempt = ?", session, step, attempt
+        )
+        return None if row is None else tuple(json.loads(row["names"]))
+
+    def keep_gathered(self, session: str, step: str, attempt: int, names: tuple[str, ...]) -> None:
+        """Who was in, for good."""
+        self._write("INSERT OR IGNORE INTO gathered VALUES (?, ?, ?, ?)", session, step, attempt, json.dumps(names))
+
+    def get(self, session: str, key: str) -> bytes | None:
+        """What a part keeps under ``key``."""
+        row = self._one("SELECT value FROM kept WHERE session = ? AND key = ?", session, key)
+        return None if row is None else bytes(row["value"])
+
+    def put(self, session: str, key: str, value: bytes) -> None:
+        """Keep ``value`` for a part."""
+        self._write("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", session, key, value)
+
+    def erase(self, session: str, key: str) -> None:
+        """Forget a part's ``key``."""
+        self._write("DELETE FROM kept WHERE session = ? AND key = ?", session, key)
+
+    def headers(self, session: str) -> list[tuple[bytes, bytes]]:
+        """All headers with their signatures, in this role's order."""
+        rows = self._all("SELECT header, signature FROM message WHERE session = ? ORDER BY n", session)
+        return [(bytes(row["header"]), bytes(row["signature"])) for row in rows]
+
+    def _insert(self, db: sqlite3.Connection, header: Header, envelope: Envelope, *, done: int) -> None:
+        try:
+            db.execute(
+                "INSERT INTO message (session, sender, receiver, step, attempt, part, parts, seq, header, signature,"
+                " sealed, done) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*header.key, header.parts, header.seq, envelope.header, envelope.signature, envelope.sealed, done),
+            )
+        except sqlite3.IntegrityError:
+            raise ProtocolError("role_running_twice", role=header.sender, step=header.step) from None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def _write(self, statement: str, *values: object) -> None:
+        with self._transaction() as db:
+            db.execute(statement, values)
+
+    def _one(self, statement: str, *values: object) -> sqlite3.Row | None:
+        with self._lock:
+            row: sqlite3.Row | None = self._db.execute(statement, values).fetchone()
+        return row
+
+    def _all(self, statement: str, *values: object) -> list[sqlite3.Row]:
+        with self._lock:
+            return self._db.execute(statement, values).fetchall()
+
+
+@contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Hold the lock of a role's state folder.
+
+    Raises:
+        ProtocolError: ``role_running_twice``: another process of this machine holds it.
+    """
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ProtocolError("role_running_twice", where=str(folder)) from None
+        yield
+    finally:
+        os.close(lock)
+
+
+def _session(row: sqlite3.Row) -> Session:
+    return Session(
+        row["id"],
+        tuple(json.loads(row["members"])),
+        row["moderator"],
+        row["deadline"],
+        json.loads(row["invitation"]),
+        row["state"],
+        row["since"],
+        row["code"],
+        row["by_role"],
+        row["decided"],
+    )

@@ -1,0 +1,350 @@
+"""One role at its relay: takes envelopes in, checks each, writes it down, and leaves its own; over all its sessions.
+
+The order of the checks is that of the design: size, roster, sender, signature, chain, digest, seal. The first failure
+ends the session with one fixed code; what exactly was wrong goes to the local log alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from siloquent.errors import CAUSES, NotAllowed, ProtocolError, SiloquentError, UnknownName
+from siloquent.federation.clock import Clock, SystemClock
+from siloquent.federation.journal import Journal, Session
+from siloquent.federation.message import Envelope, Header, parts_of
+from siloquent.federation.payload import pack_json, unpack_json
+from siloquent.federation.seal import MESSAGE, SEAL_BYTES, Keys, signed_by
+
+if TYPE_CHECKING:
+    from siloquent.federation.roster import Roster
+    from siloquent.federation.transport import Transport
+
+T = TypeVar("T")
+INVITE, ABORT = "invite", "abort"
+PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
+AGAIN = ("relay_unreachable", "quota")  # what passes by itself: tried again until the session's deadline
+ACK_EVERY = 64
+log = logging.getLogger("siloquent.federation")
+
+
+class Peer:
+    """A role with its keys, journal and way to the relay. ``poll`` may run in a thread of its own, or not at all.
+
+    Without a polling thread (``polls_itself``), whoever waits for a message polls for it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        keys: Keys,
+        roster: Roster,
+        journal: Journal,
+        transport: Transport,
+        *,
+        clock: Clock | None = None,
+        polls_itself: bool = False,
+    ) -> None:
+        self.name, self.keys, self.roster, self.journal, self.transport = name, keys, roster, journal, transport
+        self.clock: Clock = clock or SystemClock()
+        self.polls_itself = polls_itself
+        self.news = threading.Condition()
+        self._arrived: dict[str, set[tuple[str, str, int]]] = {}
+        self._unacked = 0
+        self._sending = threading.RLock()
+
+    # Receiving.
+
+    def poll(self, wait: float) -> bool:
+        """Take the next envelope of the inbox, waiting up to ``wait`` seconds; whether one came.
+
+        Raises:
+            ProtocolError: ``relay_unreachable``, ``certificate_refused`` and what else the relay itself says.
+        """
+        found = self.transport.next(self.journal.cursor(), wait)
+        if found is None or self._unacked >= ACK_EVERY:
+            self.acknowledge()
+        if found is None:
+            return False
+        self._take(found.seq, found.wire)
+        self._unacked += 1
+        with self.news:
+            self.news.notify_all()
+        return True
+
+    def acknowledge(self) -> None:
+        """Tell the relay that it may forget what the journal holds."""
+        if self._unacked:
+            self.transport.ack(self.journal.cursor())
+            self._unacked = 0
+
+    def wait(self, seconds: float) -> None:
+        """Let up to ``seconds`` pass, less if something arrives."""
+        if not self.polls_itself:
+            with self.news:
+                self.news.wait(seconds)
+            return
+        try:
+            self.poll(min(seconds, 25.0))
+        except ProtocolError as failed:
+            if failed.code not in AGAIN:
+                raise
+            self.clock.sleep(min(seconds, PAUSES_S[0]))
+
+    def arrived(self, session: str) -> set[tuple[str, str, int]]:
+        """Sender, step and attempt of every message that is complete here."""
+        with self.news:
+            if session not in self._arrived:
+                self._arrived[session] = set(self.journal.arrived(session, self.name))
+            return self._arrived[session]
+
+    def payload(self, session: str, sender: str, step: str, attempt: int) -> bytes:
+        """What arrived, opened.
+
+        Raises:
+            ProtocolError: ``bad_seal``; ``state_lost``: its bytes are gone.
+        """
+        envelopes = self.journal.envelopes(session, sender, self.name, step, attempt)
+        if not envelopes or any(not envelope.sealed for envelope in envelopes):
+            raise ProtocolError("state_lost", role=self.name, step=step)
+        key = self.roster.role(sender).seal_key
+        return b"".join(self.keys.open(key, envelope.sealed) for envelope in envelopes)
+
+    # Sending.
+
+    def leave(self, session: str, to: str, step: str, payload: bytes, attempt: int, kind: str) -> None:
+        """Write a message down, then bring it to the relay; returns when the relay holds it.
+
+        Raises:
+            ProtocolError: ``message_conflict``: it was sent before with other bytes; what the relay says.
+        """
+        with self._sending:
+            known = self.journal.envelopes(session, self.name, to, step, attempt)
+            if known:
+                self._require_same(to, known, payload)
+            else:
+                self.journal.queue(self._sealed(session, to, step, payload, attempt, kind))
+            self.flush(session)
+
+    def flush(self, session: str) -> None:
+        """Bring everything that was written down and not delivered to the relay, oldest first."""
+        with self._sending:
+            for n, header, envelope in self.journal.unsent(session):
+                key = (session, header.receiver, header.step, header.attempt, header.part)
+                wire = envelope.encode()
+                try:
+                    self.persist(session, lambda key=key, wire=wire: self.transport.put(key, wire))  # type: ignore[misc]
+                except ProtocolError as failed:
+                    if failed.code == "message_conflict":
+                        # Our own key with other bytes: somebody else speaks with our keys, or we forgot what we said.
+                        raise ProtocolError("role_running_twice", role=self.name, step=header.step) from None
+                    raise
+                self.journal.delivered(n)
+
+    def persist(self, session: str, call: Callable[[], T]) -> T:
+        """What ``call`` gives; while the relay is away or full it is tried again, up to the session's deadline."""
+        tries = 0
+        while True:
+            try:
+                return call()
+            except ProtocolError as failed:
+                known = self.journal.session(session)
+                if failed.code not in AGAIN or known is None or self.clock.now() >= known.deadline:
+                    raise
+                log.info("%s: %s, again", session[:8], failed.code)
+                pause = PAUSES_S[min(tries, len(PAUSES_S) - 1)]
+                # Jitter, so that roles that lost one relay do not all come back at once.
+                self.clock.sleep(pause * (0.5 + os.urandom(1)[0] / 512))  # allowed: jitter, no noise
+                tries += 1
+
+    # The end of a session.
+
+    def abort(self, session: str, code: str, *, role: str = "") -> None:
+        """End a session for everybody: write it down, tell every member, close it at the relay. Idempotent."""
+        known = self.journal.session(session)
+        if known is None or known.is_over:
+            return
+        self.journal.set_state(session, "aborted", code=code, role=role or self.name)
+        log.warning("%s: aborted, %s", session[:8], code)
+        self._tell_abort(known, code)
+        self._over(session)
+
+    def refuse_if_over(self, session: str) -> None:
+        """Raise what ended this session, if something did.
+
+        Raises:
+            ProtocolError: ``aborted_by`` with the first role and its code; ``session_closed``.
+        """
+        known = self.journal.session(session)
+        if known is None:
+            raise ProtocolError("unknown_session", role=self.name)
+        if known.state == "aborted":
+            raise ProtocolError("aborted_by", role=known.by_role, where=known.code)
+        if known.is_over:
+            raise ProtocolError("session_closed")
+
+    def closed_by_relay(self, session: str, failed: ProtocolError) -> None:
+        """Write down what the relay says about a session that it closed."""
+        code = failed.where if failed.where in CAUSES else failed.code
+        self.journal.set_state(session, "aborted", code=code, role=failed.role)
+        self._over(session)
+
+    def _over(self, session: str) -> None:
+        self.journal.forget_secrets(session)
+        with self.news:
+            self.news.notify_all()
+
+    def _tell_abort(self, known: Session, code: str) -> None:
+        """Best effort: whoever is not reached finds the session closed at the relay, or hears nothing more."""
+        others = [name for name in known.members if name != self.name]
+        payload = pack_json({"code": code})
+        with self._sending, suppress(SiloquentError):
+            for to in others:
+                for header, envelope in self._sealed(known.id, to, ABORT, payload, 0, "json"):
+                    key = (known.id, to, header.step, 0, 0)
+                    self.journal.queue([(header, envelope)])
+                    self.transport.put(key, envelope.encode())
+        with suppress(SiloquentError):
+            self.transport.close_session(known.id, code, "")
+
+    def _sealed(
+        self, session: str, to: str, step: str, payload: bytes, attempt: int, kind: str
+    ) -> list[tuple[Header, Envelope]]:
+        pieces, key = parts_of(payload), self.roster.role(to).seal_key
+        seq, prev = self.journal.end_of_chain(session, self.name, to)
+        made = []
+        for part, piece in enumerate(pieces):
+            blank = Header(
+                session, self.name, to, step, attempt, part, len(pieces), seq + part, prev, self.roster.digest, kind,
+                len(piece) + SEAL_BYTES, "0" * 64,
+            )  # fmt: skip
+            sealed = self.keys.seal(key, blank.context(), piece)
+            header = blank.with_digest(hashlib.sha256(sealed).hexdigest())
+            text = header.encode()
+            made.append((header, Envelope(text, self.keys.sign(MESSAGE, text), sealed)))
+            prev = hashlib.sha256(text).hexdigest()
+        return made
+
+    def _require_same(self, to: str, known: list[Envelope], payload: bytes) -> None:
+        """The payload of a message that was sent before must be the same: sealed again, it has the same digest."""
+        pieces, key = parts_of(payload), self.roster.role(to).seal_key
+        headers = [Header.decode(envelope.header) for envelope in known]
+        same = len(pieces) == len(headers) and all(
+            header.size == len(piece) + SEAL_BYTES
+            and hashlib.sha256(self.keys.seal(key, header.context(), piece)).hexdigest() == header.sha256
+            for header, piece in zip(headers, pieces, strict=True)
+        )
+        if not same:
+            raise ProtocolError("message_conflict", role=self.name, step=headers[0].step)
+
+    # Taking one envelope in.
+
+    def _take(self, seq: int, wire: bytes) -> None:
+        """Check and keep one envelope; a bad one ends its session, if it names one of ours."""
+        session = ""
+        try:
+            envelope = Envelope.decode(wire)
+            header = Header.decode(envelope.header)
+            session = header.session
+            self._check_sender(header, envelope)
+            if self._is_stale(header, envelope):
+                self.journal.skip(seq)
+                return
+            plain = self._check_content(header, envelope)
+            if header.step == ABORT:
+                self._heed_abort(seq, header, plain)
+                return
+            self.journal.take(seq, header, envelope)
+            self._note(header)
+        except (ProtocolError, NotAllowed, UnknownName) as refused:
+            log.warning("%s: an envelope was refused: %s", session[:8], refused)
+            code = refused.code if isinstance(refused, ProtocolError) else "planner_mismatch"
+            self.journal.skip(seq)
+            self.abort(session, code)
+
+    def _check_sender(self, header: Header, envelope: Envelope) -> None:
+        if header.receiver != self.name or header.size != len(envelope.sealed):
+            raise ProtocolError("bad_encoding", role=header.sender, step=header.step)
+        if header.roster != self.roster.digest:
+            raise ProtocolError("roster_mismatch", role=header.sender)
+        role = self.roster.role(header.sender)
+        if not signed_by(role.sign_key, MESSAGE, envelope.header, envelope.signature):
+            raise ProtocolError("bad_signature", role=header.sender, step=header.step)
+
+    def _is_stale(self, header: Header, envelope: Envelope) -> bool:
+        """Whether this is a repeat, or belongs to a session that is over or was never ours."""
+        known = self.journal.session(header.session)
+        if known is None:
+            return header.step != INVITE or self.roster.role(header.sender).kind != "moderator"
+        if known.is_over:
+            return True
+        if header.sender not in known.members:
+            raise ProtocolError("planner_mismatch", role=header.sender, step=header.step)
+        before = self.journal.header_of(header.key)
+        if before is not None and before != envelope.header:
+            raise ProtocolError("message_conflict", role=header.sender, step=header.step)
+        return before is not None
+
+    def _check_content(self, header: Header, envelope: Envelope) -> bytes:
+        if (header.seq, header.prev) != self.journal.end_of_chain(header.session, header.sender, self.name):
+            raise ProtocolError("bad_chain", role=header.sender, step=header.step)
+        if hashlib.sha256(envelope.sealed).hexdigest() != header.sha256:
+            raise ProtocolError("bad_seal", role=header.sender, step=header.step)
+        plain = self.keys.open(self.roster.role(header.sender).seal_key, envelope.sealed)
+        if header.step == INVITE and self.journal.session(header.session) is None:
+            self._begin(header, plain)
+        return plain
+
+    def _begin(self, header: Header, plain: bytes) -> None:
+        """An invitation of a moderator: the session exists from here on."""
+        told = unpack_json(plain)
+        try:
+            members, deadline = tuple(told["members"]), int(told["deadline"])
+        except (KeyError, TypeError, ValueError):
+            raise ProtocolError("bad_encoding", role=header.sender, step=INVITE) from None
+        known = [role.name for role in self.roster.roles]
+        if self.name not in members or header.sender not in members or not set(members) <= set(known):
+            raise ProtocolError("roster_mismatch", role=header.sender)
+        now = self.clock.now()
+        self.journal.add_session(Session(header.session, members, header.sender, deadline, told, "invited", now))
+
+    def _heed_abort(self, seq: int, header: Header, plain: bytes) -> None:
+        told = unpack_json(plain)
+        code = str(told.get("code")) if isinstance(told, dict) else ""
+        code = code if code in CAUSES else "protocol_failed"
+        self.journal.skip(seq)
+        self.journal.set_state(header.session, "aborted", code=code, role=header.sender)
+        self._over(header.session)
+
+    def _note(self, header: Header) -> None:
+        if header.part == header.parts - 1:  # parts come in order: the chain sees to it
+            self.arrived(header.session).add((header.sender, header.step, header.attempt))
+
+
+@contextmanager
+def polling(peer: Peer, wait: float = 25.0) -> Iterator[threading.Event]:
+    """A thread that takes envelopes in until the block ends; gives the event that ends it early."""
+    stop = threading.Event()
+
+    def run() -> None:
+        pause = 0
+        while not stop.is_set():
+            try:
+                peer.poll(wait)
+                pause = 0
+            except ProtocolError as failed:
+                log.info("the inbox could not be read: %s", failed.code)
+                stop.wait(PAUSES_S[min(pause, len(PAUSES_S) - 1)])
+                pause += 1
+
+    thread = threading.Thread(target=run, name=f"inbox of {peer.name}", daemon=True)
+    thread.start()
+    try:
+        yield stop
+    finally:
+        stop.set()

@@ -1,0 +1,102 @@
+"""What a party's owner allows without being asked: ``federation.toml`` in the workspace. Without it, a person decides."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from siloquent.errors import SchemaError
+from siloquent.federation.bundle import read_small
+from siloquent.federation.invitation import Invitation
+
+POLICY_FILE = "federation.toml"
+Verdict = Literal["auto", "ask", "refuse"]
+_KEYS = {"task", "tables", "columns", "protocols", "max_sets", "moderators", "approve"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One ``[[allow]]``: a session that stays inside all of it is approved at once, or shown to a person ("ask")."""
+
+    task: str
+    tables: tuple[str, ...]
+    columns: tuple[str, ...]
+    protocols: tuple[str, ...]
+    moderators: tuple[str, ...]
+    max_sets: int | None
+    approve: Literal["auto", "ask"]
+
+    def covers(self, invitation: Invitation, moderator: str) -> bool:
+        """Whether the session asks for nothing that this rule does not name."""
+        sets = invitation.body.get("max_sets")
+        within = self.max_sets is None or (type(sets) is int and sets <= self.max_sets)
+        return (
+            invitation.task == self.task
+            and set(invitation.tables) <= set(self.tables)
+            and set(invitation.columns) <= set(self.columns)
+            and invitation.protocol in self.protocols
+            and moderator in self.moderators
+            and within
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A party's rules; with none, everything needs a person. With some, what no rule covers is refused."""
+
+    rules: tuple[Rule, ...] = ()
+
+    def judge(self, invitation: Invitation, moderator: str) -> Verdict:
+        """What to do with an invitation. The moderator hears yes or "policy", and no reason.
+
+        >>> Policy().judge(Invitation(protocol="sum/1", task="sketch"), "office")
+        'ask'
+        """
+        if not self.rules:
+            return "ask"
+        found = [rule.approve for rule in self.rules if rule.covers(invitation, moderator)]
+        if not found:
+            return "refuse"
+        return "auto" if "auto" in found else "ask"
+
+
+def read_policy(folder: Path) -> Policy:
+    """The policy of a workspace; an empty one if it has no file.
+
+    Raises:
+        SchemaError: the file is not one; nothing is guessed.
+    """
+    path = folder / POLICY_FILE
+    if not path.is_file():
+        return Policy()
+    try:
+        values = tomllib.loads(read_small(path).decode())
+    except ValueError as wrong:
+        raise SchemaError(f"{path} cannot be read: {wrong}.") from None
+    unknown = set(values) - {"allow"}
+    if unknown:
+        raise SchemaError(f"{path} has keys that are not known: {', '.join(sorted(unknown))}.", fix="use [[allow]]")
+    return Policy(tuple(_rule(path, number, entry) for number, entry in enumerate(values.get("allow", []), 1)))
+
+
+def _rule(path: Path, number: int, entry: Mapping[str, Any]) -> Rule:
+    where = f"{path}, rule {number}"
+    unknown = set(entry) - _KEYS
+    if unknown:
+        raise SchemaError(f"{where} has keys that are not known: {', '.join(sorted(unknown))}.")
+    missing = {"task", "tables", "columns", "protocols", "moderators", "approve"} - set(entry)
+    if missing:
+        raise SchemaError(
+            f"{where} lacks {', '.join(sorted(missing))}.", fix="name what is allowed; nothing is implied"
+        )
+    lists = [entry[key] for key in ("tables", "columns", "protocols", "moderators")]
+    if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in lists):
+        raise SchemaError(f"{where}: tables, columns, protocols and moderators are lists of names.")
+    most = entry.get("max_sets")
+    if entry["approve"] not in ("auto", "ask") or not (most is None or type(most) is int):
+        raise SchemaError(f'{where}: approve is "auto" or "ask", max_sets a whole number.')
+    tables, columns, protocols, moderators = map(tuple, lists)
+    return Rule(str(entry["task"]), tables, columns, protocols, moderators, most, entry["approve"])

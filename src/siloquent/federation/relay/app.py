@@ -1,0 +1,231 @@
+"""The relay's routes: each call is one transaction of the store, by the name in the caller's certificate."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from siloquent.errors import NotAllowed, ProtocolError, SiloquentError
+from siloquent.federation.channel.base import STEP
+from siloquent.federation.message import MOST_ENVELOPE
+from siloquent.federation.relay.rates import Rates
+from siloquent.federation.relay.store import RelayStore
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+T = TypeVar("T")
+LONGEST_WAIT_S = 25.0
+MOST_JSON = 64 * 1024
+SEQ = "Siloquent-Seq"
+STATUS = {
+    "message_conflict": 409,
+    "aborted_by": 410,
+    "session_closed": 410,
+    "too_large": 413,
+    "quota": 429,
+    "unknown_session": 404,
+}
+Admit = Callable[[str, str, str], str]  # kind, name and serial number of a certificate -> the role, or an error
+
+
+class Relay:
+    """The routes over one store. ``admit`` looks the certificate's name up in the roster of today."""
+
+    def __init__(self, store: RelayStore, admit: Admit, rates: Rates | None = None) -> None:
+        self._store, self._admit, self._rates = store, admit, rates or Rates()
+        # One thread: SQLite has one writer, and a second one would only wait for it.
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
+        self._news: dict[str, asyncio.Event] = {}
+        self.requests: dict[str, int] = {}
+
+    def app(self) -> Starlette:
+        """The application that uvicorn serves behind mutual TLS."""
+        from starlette.applications import Starlette
+        from starlette.routing import Route
+
+        message = "/v1/sessions/{session}/messages/{to}/{step:path}/{attempt:int}/{part:int}"
+        return Starlette(
+            routes=[
+                Route("/v1/sessions", self._guard(self.open_session), methods=["POST"]),
+                Route(message, self._guard(self.put), methods=["PUT"]),
+                Route("/v1/inbox", self._guard(self.inbox), methods=["GET"]),
+                Route("/v1/inbox/ack", self._guard(self.ack), methods=["POST"]),
+                Route("/v1/sessions/{session}/beat", self._guard(self.beat), methods=["POST"]),
+                Route("/v1/sessions/{session}/close", self._guard(self.close), methods=["POST"]),
+                Route("/v1/sessions/{session}", self._guard(self.look), methods=["GET"]),
+            ]
+        )
+
+    async def open_session(self, request: Request, kind: str, role: str) -> Response:
+        """A moderator names the members and the deadline."""
+        from starlette.responses import Response
+
+        if kind != "moderator":
+            raise NotAllowed("Moderators alone open sessions.")
+        asked = await _json(request)
+        members = _names(asked.get("members"))
+        session, deadline = str(asked.get("session")), asked.get("deadline")
+        if len(session) != 64 or not isinstance(deadline, int):
+            raise ProtocolError("bad_encoding", role=role)
+        is_new = await self._do(self._store.open_session, role, session, members, deadline)
+        return Response(status_code=201 if is_new else 200)
+
+    async def put(self, request: Request, kind: str, role: str) -> Response:
+        """A member leaves an envelope; 201 only once it is durable."""
+        from starlette.responses import Response
+
+        at = request.path_params
+        length = int(request.headers.get("content-length", "0"))
+        if not 0 < length <= MOST_ENVELOPE:
+            raise ProtocolError("too_large", role=role)
+        if not STEP.fullmatch(at["step"]):
+            raise ProtocolError("bad_encoding", role=role)
+        await self._do(self._store.admit, role, at["session"])
+        wire = await request.body()
+        key = (at["session"], at["to"], at["step"], at["attempt"], at["part"])
+        is_new = await self._do(self._store.put, role, key, wire)
+        if is_new:
+            self._event(at["to"]).set()
+        return Response(status_code=201 if is_new else 200)
+
+    async def inbox(self, request: Request, kind: str, role: str) -> Response:
+        """The caller's oldest envelope behind ``after``; waits up to ``wait`` seconds for one."""
+        from starlette.responses import Response
+
+        after, wait = int(request.query_params.get("after", "0")), float(request.query_params.get("wait", "0"))
+        until = asyncio.get_running_loop().time() + min(max(wait, 0.0), LONGEST_WAIT_S)
+        while True:
+            event = self._event(role)
+            event.clear()  # before the look: what is stored after it sets the event again
+            stored = await self._do(self._store.next, role, after)
+            if stored is not None:
+                return Response(stored.wire, headers={SEQ: str(stored.seq)}, media_type="application/octet-stream")
+            left = until - asyncio.get_running_loop().time()
+            if left <= 0 or await request.is_disconnected():
+                return Response(status_code=204)
+            try:
+                await asyncio.wait_for(event.wait(), left)
+            except TimeoutError:
+                continue
+
+    async def ack(self, request: Request, kind: str, role: str) -> Response:
+        """The caller holds everything up to a place of its inbox."""
+        from starlette.responses import Response
+
+        upto = (await _json(request)).get("upto")
+        if not isinstance(upto, int):
+            raise ProtocolError("bad_encoding", role=role)
+        await self._do(self._store.ack, role, upto)
+        return Response(status_code=204)
+
+    async def beat(self, request: Request, kind: str, role: str) -> Response:
+        """The caller says where it stands."""
+        from starlette.responses import Response
+
+        told = await _json(request)
+        since = told.get("since_s", 0)
+        if not isinstance(since, (int, float)) or not 0 <= since < 10**9:
+            raise ProtocolError("bad_encoding", role=role)
+        session, waits = request.path_params["session"], _names(told.get("waiting_for", []))
+        state, step = str(told.get("state", "")), str(told.get("step", ""))
+        await self._do(self._store.beat, role, session, state, step, waits, since)
+        return Response(status_code=204)
+
+    async def look(self, request: Request, kind: str, role: str) -> Response:
+        """Where everybody stands."""
+        from starlette.responses import JSONResponse
+
+        return JSONResponse(await self._do(self._store.look, role, request.path_params["session"]))
+
+    async def close(self, request: Request, kind: str, role: str) -> Response:
+        """The end of a session, for good."""
+        from starlette.responses import Response
+
+        told = await _json(request)
+        code, transcript = str(told.get("code", ""))[:64], str(told.get("transcript", ""))[:128]
+        session = request.path_params["session"]
+        await self._do(self._store.finish, role, session, code, transcript)
+        return Response(status_code=204)
+
+    def _guard(
+        self, handler: Callable[[Request, str, str], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Who calls is asked first, whatever is called; every refusal is one problem document."""
+
+        async def guarded(request: Request) -> Response:
+            try:
+                kind, name, serial = getattr(request.state, "peer", ("", "", ""))
+                role = self._admit(kind, name, serial)
+                self.requests[role] = self.requests.get(role, 0) + 1
+                self._rates.take(role)
+                return await handler(request, kind, role)
+            except SiloquentError as refused:
+                return _problem(refused)
+            except ValueError:
+                return _problem(ProtocolError("bad_encoding"))
+
+        return guarded
+
+    async def _do(self, call: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._writer, call, *arguments)
+
+    def _event(self, role: str) -> asyncio.Event:
+        return self._news.setdefault(role, asyncio.Event())
+
+
+def watch_app(store: RelayStore, relay: Relay) -> Starlette:
+    """Health and counts, for a loopback port without TLS: sizes by role, nothing else."""
+    from starlette.applications import Starlette
+    from starlette.responses import JSONResponse, PlainTextResponse
+    from starlette.routing import Route
+
+    async def healthz(request: Request) -> Response:
+        return JSONResponse({"ok": True})
+
+    async def metrics(request: Request) -> Response:
+        lines = [f"federation_{name} {value}" for name, value in store.counts().items()]
+        lines += [f'federation_requests{{role="{role}"}} {n}' for role, n in sorted(relay.requests.items())]
+        return PlainTextResponse("\n".join(lines) + "\n")
+
+    return Starlette(routes=[Route("/healthz", healthz), Route("/metrics", metrics)])
+
+
+def _problem(refused: SiloquentError) -> Response:
+    from starlette.responses import JSONResponse
+
+    status = STATUS.get(refused.code, 403 if isinstance(refused, NotAllowed) else 422)
+    body = {
+        "type": f"https://siloquent.invalid/problems/{refused.code}",
+        "code": refused.code,
+        "title": refused.title,
+        "status": status,
+        "detail": refused.detail,
+        "role": getattr(refused, "role", ""),
+        "step": getattr(refused, "step", ""),
+        "where": getattr(refused, "where", ""),
+    }
+    headers = {"Retry-After": "1"} if status == 429 else {}
+    return JSONResponse(body, status_code=status, media_type="application/problem+json", headers=headers)
+
+
+async def _json(request: Request) -> dict[str, Any]:
+    """A small JSON object."""
+    length = int(request.headers.get("content-length", "0"))
+    if not 0 < length <= MOST_JSON:
+        raise ProtocolError("too_large")
+    value = json.loads(await request.body())
+    if not isinstance(value, dict):
+        raise ProtocolError("bad_encoding")
+    return value
+
+
+def _names(value: object) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(name, str) and len(name) <= 32 for name in value):
+        raise ProtocolError("bad_encoding")
+    return list(value)

@@ -1,0 +1,34 @@
+"""How often one role may ask: a bucket of requests a role that fills again at a steady rate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from siloquent.errors import ProtocolError
+
+
+class Rates:
+    """At most ``rate`` requests a second for each role in the long run, ``burst`` at once.
+
+    >>> Rates(rate=1, burst=1).take("north")
+    """
+
+    def __init__(
+        self, *, rate: float = 50.0, burst: float = 500.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rate, self._burst, self._clock = rate, burst, clock
+        self._left: dict[str, tuple[float, float]] = {}  # role -> requests left, at which time
+
+    def take(self, role: str) -> None:
+        """Count one request.
+
+        Raises:
+            ProtocolError: ``quota``: the role has to wait.
+        """
+        now = self._clock()
+        left, then = self._left.get(role, (self._burst, now))
+        left = min(self._burst, left + (now - then) * self._rate)
+        self._left[role] = (left - 1 if left >= 1 else left, now)
+        if left < 1:
+            raise ProtocolError("quota", role=role)

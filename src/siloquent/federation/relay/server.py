@@ -1,0 +1,143 @@
+"""The relay's process: uvicorn behind mutual TLS 1.3, and the certificate's name handed to the routes."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from siloquent.errors import NotAllowed, ProtocolError
+from siloquent.federation.bundle import CA, ROSTER, TLS, TLS_KEY, Bundle, read_small
+from siloquent.federation.certificates import name_in
+from siloquent.federation.relay.app import Relay, watch_app
+from siloquent.federation.relay.rates import Rates
+from siloquent.federation.relay.store import Limits, RelayStore
+from siloquent.federation.roster import Roster, read_roster
+
+if TYPE_CHECKING:
+    import uvicorn
+
+IDLE_S = 75
+SWEEP_S = 3600.0
+MOST_HEADERS = 8192
+MOST_CONNECTIONS = 512
+
+
+class TodaysRoster:
+    """The roster as it is on disk now: a revoked role is refused from the moment its operator hands the file over."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._folder, self._roster, self._stamp = bundle.folder, bundle.roster, 0
+
+    def admit(self, kind: str, name: str, serial: str) -> str:
+        """The role of a certificate.
+
+        Raises:
+            ProtocolError: ``certificate_refused``: revoked.
+            NotAllowed: no role of the roster.
+        """
+        roster = self._today()
+        if serial in roster.revoked:
+            raise ProtocolError("certificate_refused", role=name)
+        for role in roster.roles:
+            if (role.name, role.kind) == (name, kind) and kind != "relay":
+                return name
+        raise NotAllowed("The roster knows no such role.", fix="siloquent federation accept roster.json")
+
+    def _today(self) -> Roster:
+        stamp = (self._folder / ROSTER).stat().st_mtime_ns
+        if stamp != self._stamp:
+            self._roster = read_roster(read_small(self._folder / ROSTER), read_small(self._folder / CA))
+            self._stamp = stamp
+        return self._roster
+
+
+def server_context(bundle: Bundle) -> ssl.SSLContext:
+    """TLS 1.3 for roles of this federation alone: no certificate of its CA, no connection."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(cafile=bundle.folder / CA)
+    context.load_cert_chain(bundle.folder / TLS, bundle.folder / TLS_KEY)
+    return context
+
+
+def peer_of(transport: Any) -> tuple[str, str, str]:
+    """Kind, name and serial number in the certificate of a connection; empty words if there is none of ours."""
+    certificate = transport.get_extra_info("peercert") or {}
+    for kind, value in certificate.get("subjectAltName", ()):
+        who = name_in(value) if kind == "URI" else None
+        if who is not None:
+            return (*who, format(int(certificate["serialNumber"], 16), "x"))
+    return "", "", ""
+
+
+def make_server(bundle: Bundle, relay: Relay, host: str, port: int) -> uvicorn.Server:
+    """The server of the relay's routes; ``server.run()`` blocks."""
+    import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class PeerProtocol(H11Protocol):
+        """uvicorn does not hand the certificate on; its app_state reaches the routes as ``request.state``."""
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self.app_state = {**self.app_state, "peer": peer_of(transport)}
+
+    config = uvicorn.Config(
+        relay.app(),
+        host=host,
+        port=port,
+        http=PeerProtocol,
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=IDLE_S,
+        limit_concurrency=MOST_CONNECTIONS,
+        h11_max_incomplete_event_size=MOST_HEADERS,
+        ssl_certfile=str(bundle.folder / TLS),
+        ssl_keyfile=str(bundle.folder / TLS_KEY),
+    )
+    config.load()
+    config.ssl = server_context(bundle)
+    return uvicorn.Server(config)
+
+
+def run_relay(
+    bundle: Bundle,
+    *,
+    host: str = "",
+    port: int = 0,
+    watch_port: int = 0,
+    limits: Limits | None = None,
+    rates: Rates | None = None,
+) -> None:
+    """Serve until the process is told to stop; what was answered with 201 survives any end.
+
+    Args:
+        host, port: Where to listen; else as the roster's address says.
+        watch_port: A loopback port for ``/healthz`` and ``/metrics``; none if 0.
+    """
+    import uvicorn
+
+    with closing(RelayStore(bundle.state / "relay.sqlite", limits=limits)) as store:
+        relay = Relay(store, TodaysRoster(bundle).admit, rates)
+        server = make_server(bundle, relay, host or bundle.roster.host, port or bundle.roster.port)
+        stop = threading.Event()
+        sweeper = threading.Thread(target=_sweep, args=(store, stop), daemon=True)
+        sweeper.start()
+        if watch_port:
+            config = uvicorn.Config(watch_app(store, relay), host="127.0.0.1", port=watch_port, log_level="warning")
+            watch = uvicorn.Server(config)
+            threading.Thread(target=lambda: asyncio.run(watch.serve()), daemon=True).start()
+        server.run()
+        stop.set()
+        sweeper.join()
+
+
+def _sweep(store: RelayStore, stop: threading.Event) -> None:
+    while not stop.wait(SWEEP_S):
+        store.sweep()

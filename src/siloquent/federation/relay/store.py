@@ -1,0 +1,355 @@
+"""What the relay keeps: sessions, envelopes, and who was seen when. SQLite, one writer, durable before it answers.
+
+The sender is the name in the certificate, always; order is the order of arrival, never a clock's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from siloquent.errors import NotAllowed, ProtocolError
+from siloquent.federation.message import Envelope, Header
+
+INLINE_BYTES = 2**20  # larger envelopes are files beside the database
+DAY = 86_400
+MessagePath = tuple[str, str, str, int, int]  # session, receiver, step, attempt, part
+_TABLES = """
+CREATE TABLE IF NOT EXISTS session (
+  id TEXT PRIMARY KEY, moderator TEXT NOT NULL, members TEXT NOT NULL, deadline INTEGER NOT NULL,
+  opened INTEGER NOT NULL, closed INTEGER, code TEXT, by_role TEXT, transcript TEXT,
+  messages INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE IF NOT EXISTS message (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, sender TEXT NOT NULL, receiver TEXT NOT NULL,
+  step TEXT NOT NULL, attempt INTEGER NOT NULL, part INTEGER NOT NULL, digest TEXT NOT NULL, size INTEGER NOT NULL,
+  header BLOB NOT NULL, body BLOB, acked INTEGER NOT NULL DEFAULT 0,
+  UNIQUE (session, sender, receiver, step, attempt, part));
+CREATE INDEX IF NOT EXISTS inbox ON message (receiver, acked, seq);
+CREATE INDEX IF NOT EXISTS waiting ON message (sender, receiver, acked);
+CREATE TABLE IF NOT EXISTS beat (
+  session TEXT NOT NULL, role TEXT NOT NULL, state TEXT NOT NULL, step TEXT NOT NULL, waiting_for TEXT NOT NULL,
+  since INTEGER NOT NULL, seen INTEGER NOT NULL, PRIMARY KEY (session, role));
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one relay takes; settings of ``siloquent relay run``."""
+
+    roles: int = 32
+    messages: int = 1_000_000
+    session_bytes: int = 20 * 10**9
+    unacknowledged: int = 256
+    body_days: int = 7
+    header_days: int = 90
+    longest_days: int = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One envelope of an inbox with its place in it."""
+
+    seq: int
+    wire: bytes
+
+
+class RelayStore:
+    """The mailbox; every method is one transaction, and has happened for good when it returns."""
+
+    def __init__(
+        self, path: Path | str, *, limits: Limits | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.limits, self._clock, self._lock = limits or Limits(), clock, threading.RLock()
+        self._bodies = None if path == ":memory:" else Path(path).parent / "bodies"
+        if self._bodies is not None:
+            self._bodies.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=30)
+        self._db.row_factory = sqlite3.Row
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
+            self._db.execute(f"PRAGMA {pragma}")
+        self._db.executescript(_TABLES)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        with self._lock:
+            self._db.close()
+
+    def open_session(self, moderator: str, session: str, members: list[str], deadline: int) -> bool:
+        """Open mailboxes for a session; False if the same one is open already.
+
+        Raises:
+            ProtocolError: ``message_conflict``: it is there with other content; ``quota``: too many members;
+                ``bad_encoding``: its deadline lies in the past or too far ahead.
+        """
+        now = int(self._clock())
+        if len(members) > self.limits.roles or moderator not in members or len(set(members)) != len(members):
+            raise ProtocolError("quota", where=f"at most {self.limits.roles} different members, the moderator included")
+        if not now < deadline <= now + self.limits.longest_days * DAY:
+            raise ProtocolError("bad_encoding", where=f"a deadline within {self.limits.longest_days} days")
+        told = json.dumps(members)
+        with self._transaction() as db:
+            old = db.execute("SELECT * FROM session WHERE id = ?", (session,)).fetchone()
+            if old is not None:
+                if (old["moderator"], old["members"], old["deadline"]) != (moderator, told, deadline):
+                    raise ProtocolError("message_conflict", role=moderator)
+                return False
+            db.execute(
+                "INSERT INTO session (id, moderator, members, deadline, opened) VALUES (?, ?, ?, ?, ?)",
+                (session, moderator, told, deadline, now),
+            )
+        return True
+
+    def admit(self, sender: str, session: str) -> None:
+        """Refuse whoever may not write into this session, before a byte of a payload is read.
+
+        Raises:
+            ProtocolError: ``unknown_session``, ``session_closed``.
+        """
+        with self._lock:
+            self._open(self._member(sender, session))
+
+    def put(self, sender: str, key: MessagePath, wire: bytes) -> bool:
+        """Store an envelope; False if the same one is stored already.
+
+        Args:
+            key: Session, receiver, step, attempt and part as the address said.
+        Raises:
+            ProtocolError: ``message_conflict``, ``session_closed``, ``too_large``, ``quota``, ``bad_encoding``.
+        """
+        envelope = Envelope.decode(wire)
+        header = Header.decode(envelope.header)
+        named = (header.session, header.receiver, header.step, header.attempt, header.part)
+        if header.sender != sender or named != key or header.size != len(envelope.sealed):
+            raise ProtocolError("bad_encoding", role=sender, step=header.step)
+        digest = hashlib.sha256(wire).hexdigest()
+        inside = self._write_body(digest, wire)
+        try:
+            return self._insert(header, envelope, digest, len(wire), inside)
+        except ProtocolError:
+            self._drop_bodies([digest])  # it was refused: no row will ever name this file
+            raise
+
+    def next(self, receiver: str, after: int) -> Stored | None:
+        """The oldest envelope for ``receiver`` behind ``after``, over all its sessions; None if there is none yet."""
+        with self._lock:
+            row = self._db.execute(
+                "SELECT seq, digest, body FROM message WHERE receiver = ? AND acked = 0 AND seq > ?"
+                " ORDER BY seq LIMIT 1",
+                (receiver, after),
+            ).fetchone()
+            if row is None:
+                return None
+            return Stored(row["seq"], row["body"] if row["body"] is not None else self._body(row["digest"]))
+
+    def ack(self, receiver: str, upto: int) -> None:
+        """``receiver`` holds everything up to ``upto`` durably: the bodies may go."""
+        with self._transaction() as db:
+            rows = db.execute(
+                "UPDATE message SET acked = 1, body = NULL WHERE receiver = ? AND acked = 0 AND seq <= ?"
+                " RETURNING digest, size",
+                (receiver, upto),
+            ).fetchall()
+        self._drop_bodies(row["digest"] for row in rows if row["size"] > INLINE_BYTES)
+
+    def beat(self, role: str, session: str, state: str, step: str, waiting_for: list[str], since_s: float) -> None:
+        """Remember what ``role`` says of itself.
+
+        Raises:
+            ProtocolError: ``unknown_session``; ``aborted_by`` or ``session_closed``: the session is over.
+        """
+        now = int(self._clock())
+        with self._transaction() as db:
+            row = self._member(role, session)
+            db.execute(
+                "INSERT OR REPLACE INTO beat VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (session, role, state[:16], step[:48], json.dumps(waiting_for[:32]), now - int(since_s), now),
+            )
+        self._open(row)
+
+    def look(self, role: str, session: str) -> dict[str, Any]:
+        """Who stands where: for a member's eyes; times are seconds ago.
+
+        Raises:
+            ProtocolError: ``unknown_session``.
+        """
+        now = int(self._clock())
+        with self._lock:
+            row = self._member(role, session)
+            beats = {
+                beat["role"]: beat
+                for beat in self._db.execute("SELECT * FROM beat WHERE session = ?", (session,)).fetchall()
+            }
+            sent = dict(
+                self._db.execute(
+                    "SELECT sender, SUM(size) FROM message WHERE session = ? GROUP BY sender", (session,)
+                ).fetchall()
+            )
+        roles = [_role_line(name, beats.get(name), sent.get(name, 0), now) for name in json.loads(row["members"])]
+        return {
+            "session": session,
+            "moderator": row["moderator"],
+            "state": _state(row, now),
+            "code": row["code"] or "",
+            "by": row["by_role"] or "",
+            "deadline_s": row["deadline"] - now,
+            "messages": row["messages"],
+            "bytes": row["bytes"],
+            "roles": roles,
+        }
+
+    def finish(self, role: str, session: str, code: str, transcript: str) -> None:
+        """End a session for good: the moderator with ``ended``, any member with the code of an abort.
+
+        Raises:
+            NotAllowed: somebody else than the moderator says that it ended well.
+        """
+        with self._transaction() as db:
+            row = self._member(role, session)
+            if code == "ended" and role != row["moderator"]:
+                raise NotAllowed("A session's moderator alone ends it.")
+            db.execute(
+                "UPDATE session SET closed = ?, code = ?, by_role = ?, transcript = ? WHERE id = ? AND closed IS NULL",
+                (int(self._clock()), code, role, transcript, session),
+            )
+
+    def sweep(self) -> None:
+        """Forget bodies some days after a session's end, and later its headers."""
+        now = int(self._clock())
+        old, older = now - self.limits.body_days * DAY, now - self.limits.header_days * DAY
+        with self._transaction() as db:
+            over = "session IN (SELECT id FROM session WHERE COALESCE(closed, deadline) < ?)"
+            rows = db.execute(
+                f"UPDATE message SET acked = 1, body = NULL WHERE acked = 0 AND {over} RETURNING digest, size", (old,)
+            ).fetchall()
+            for table in ("message", "beat"):
+                db.execute(f"DELETE FROM {table} WHERE {over}", (older,))
+            db.execute("DELETE FROM session WHERE COALESCE(closed, deadline) < ?", (older,))
+        self._drop_bodies(row["digest"] for row in rows if row["size"] > INLINE_BYTES)
+
+    def counts(self) -> dict[str, int]:
+        """Sizes for an operator's eyes: sessions open, messages and bytes that wait."""
+        with self._lock:
+            waiting = self._db.execute(
+                "SELECT COUNT(*), COALESCE(SUM(size), 0) FROM message WHERE acked = 0"
+            ).fetchone()
+            live = self._db.execute("SELECT COUNT(*) FROM session WHERE closed IS NULL").fetchone()
+        return {"sessions_open": live[0], "messages_waiting": waiting[0], "bytes_waiting": waiting[1]}
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def _insert(self, header: Header, envelope: Envelope, digest: str, size: int, body: bytes | None) -> bool:
+        with self._transaction() as db:
+            row = self._member(header.sender, header.session)
+            old = db.execute(
+                "SELECT digest FROM message WHERE session = ? AND sender = ? AND receiver = ? AND step = ?"
+                " AND attempt = ? AND part = ?",
+                header.key,
+            ).fetchone()
+            if old is not None and old["digest"] == digest:
+                return False
+            if old is not None:
+                raise ProtocolError("message_conflict", role=header.sender, step=header.step)
+            self._open(row)
+            self._room(row, header, size)
+            db.execute(
+                "INSERT INTO message (session, sender, receiver, step, attempt, part, digest, size, header, body)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*header.key, digest, size, envelope.header, body),
+            )
+            db.execute("UPDATE session SET messages = messages + 1, bytes = bytes + ? WHERE id = ?", (size, row["id"]))
+        return True
+
+    def _member(self, role: str, session: str) -> sqlite3.Row:
+        """The session, for its members alone: to others it does not exist."""
+        row: sqlite3.Row | None = self._db.execute("SELECT * FROM session WHERE id = ?", (session,)).fetchone()
+        if row is None or role not in json.loads(row["members"]):
+            raise ProtocolError("unknown_session", role=role)
+        return row
+
+    def _open(self, row: sqlite3.Row) -> None:
+        state = _state(row, int(self._clock()))
+        if state == "aborted":
+            raise ProtocolError("aborted_by", role=row["by_role"], where=row["code"])
+        if state != "open":
+            raise ProtocolError("session_closed")
+
+    def _room(self, row: sqlite3.Row, header: Header, size: int) -> None:
+        """Refuse what does not fit: receiver, session's limits, and back pressure between a pair."""
+        if header.receiver not in json.loads(row["members"]):
+            raise ProtocolError("unknown_session", role=header.receiver)
+        if row["messages"] >= self.limits.messages or row["bytes"] + size > self.limits.session_bytes:
+            raise ProtocolError("too_large", role=header.sender, step=header.step)
+        (waiting,) = self._db.execute(
+            "SELECT COUNT(*) FROM message WHERE sender = ? AND receiver = ? AND acked = 0",
+            (header.sender, header.receiver),
+        ).fetchone()
+        if waiting >= self.limits.unacknowledged:
+            raise ProtocolError("quota", role=header.receiver, step=header.step)
+
+    def _write_body(self, digest: str, wire: bytes) -> bytes | None:
+        """The bytes for the row; None once a large envelope lies on disk under its digest."""
+        if self._bodies is None or len(wire) <= INLINE_BYTES:
+            return wire
+        path = self._bodies / digest
+        if not path.exists():
+            beside = self._bodies / f"{digest}.{threading.get_ident()}"
+            with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+                out.write(wire)
+                out.flush()
+                os.fsync(out.fileno())
+            beside.rename(path)
+            folder = os.open(self._bodies, os.O_RDONLY)
+            try:
+                os.fsync(folder)  # the name, too, outlives a power cut before the row says that it is there
+            finally:
+                os.close(folder)
+        return None
+
+    def _body(self, digest: str) -> bytes:
+        assert self._bodies is not None
+        return (self._bodies / digest).read_bytes()
+
+    def _drop_bodies(self, digests: Iterable[str]) -> None:
+        for digest in digests:
+            if self._bodies is not None:
+                (self._bodies / digest).unlink(missing_ok=True)
+
+
+def _state(row: sqlite3.Row, now: int) -> str:
+    if row["closed"] is not None:
+        return "ended" if row["code"] == "ended" else "aborted"
+    return "expired" if row["deadline"] <= now else "open"
+
+
+def _role_line(name: str, beat: Mapping[str, Any] | sqlite3.Row | None, sent: int, now: int) -> dict[str, Any]:
+    if beat is None:
+        return {
+            "role": name, "state": "idle", "step": "", "waiting_for": [], "since_s": 0, "seen_s": -1, "bytes": sent,
+        }  # fmt: skip
+    return {
+        "role": name,
+        "state": beat["state"],
+        "step": beat["step"],
+        "waiting_for": json.loads(beat["waiting_for"]),
+        "since_s": now - beat["since"],
+        "seen_s": now - beat["seen"],
+        "bytes": sent,
+    }

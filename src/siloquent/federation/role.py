@@ -1,0 +1,319 @@
+"""The life of a role in a session: invited, approved or refused, joined, running, ended or aborted.
+
+Every role's life is plain code over a channel, like the parts of tasks: after a kill it runs again from the top, and the
+journal gives it the same answers. A session ends with everybody's signed transcript head.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from siloquent.errors import NotAllowed, ProtocolError
+from siloquent.federation.channel.base import Channel, Member, RoleState
+from siloquent.federation.channel.relay import RelayChannel
+from siloquent.federation.invitation import Invitation
+from siloquent.federation.journal import Session
+from siloquent.federation.payload import canonical, pack_json, unpack_json
+from siloquent.federation.peer import INVITE, Peer
+from siloquent.federation.policy import Policy
+from siloquent.federation.transcript import split_head
+from siloquent.federation.walks import Part, Walks
+
+JOIN, START, HEAD, END = "join", "start", "head", "end"
+BEAT_S = 2.0
+MOST_SESSIONS = 4
+HEADS = "head"  # the label of what is signed at the end
+log = logging.getLogger("siloquent.federation")
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A session that ended well: what the moderator's part returned, and every role's signed transcript head."""
+
+    session: str
+    result: Any
+    heads: Mapping[str, Mapping[str, str]]
+    members: tuple[str, ...]
+
+
+class Role:
+    """A party or worker: takes invitations, asks its policy, and plays its part; several sessions side by side."""
+
+    def __init__(
+        self,
+        peer: Peer,
+        walks: Walks,
+        *,
+        desk: Any = None,
+        policy: Policy | None = None,
+        most_sessions: int = MOST_SESSIONS,
+    ) -> None:
+        self.peer, self._walks, self._desk, self._policy = peer, walks, desk, policy
+        self._kind = peer.roster.role(peer.name).kind
+        self._most = most_sessions
+        self._threads: dict[str, threading.Thread] = {}
+        self._channels: dict[str, RelayChannel] = {}
+
+    def run(self, stop: threading.Event, *, every_s: float = 0.2) -> None:
+        """Serve until ``stop``; needs a thread that polls the peer. Sessions that were open go on."""
+        beaten = 0.0
+        while not stop.is_set():
+            self.start_new()
+            if time.monotonic() - beaten >= BEAT_S:
+                beaten = time.monotonic()
+                self.beat()
+            with self.peer.news:
+                self.peer.news.wait(every_s)
+
+    def start_new(self) -> None:
+        """Begin a thread for every open session that has none."""
+        self._threads = {session: thread for session, thread in self._threads.items() if thread.is_alive()}
+        for known in self.peer.journal.sessions():
+            if known.is_over or known.id in self._threads or len(self._threads) >= self._most:
+                continue
+            thread = threading.Thread(target=self.play, args=(known.id,), name=known.id[:8], daemon=True)
+            self._threads[known.id] = thread
+            thread.start()
+
+    def beat(self) -> None:
+        """Tell the relay where every session stands."""
+        for session in list(self._threads):
+            channel = self._channels.get(session)
+            if channel is not None:
+                beat(self.peer, channel)
+
+    def play(self, session: str) -> None:
+        """One session from invitation to end; whatever goes wrong ends it with a code, never in silence."""
+        try:
+            channel = RelayChannel(self.peer, session)
+            self._channels[session] = channel
+            self._play(session, channel)
+        except ProtocolError as failed:
+            log.warning("%s: %s", session[:8], failed)
+            self.peer.abort(session, failed.code if failed.code != "aborted_by" else "protocol_failed")
+        except Exception as failed:  # allowed: a part that breaks must not leave the others waiting; the log has it
+            log.exception("%s: this role's part failed: %s", session[:8], type(failed).__name__)
+            self.peer.abort(session, "protocol_failed")
+
+    def _play(self, session: str, channel: RelayChannel) -> None:
+        known = self.peer.journal.session(session)
+        assert known is not None
+        invitation = Invitation.from_json(known.invitation["invitation"])
+        part = self._walks.part(self._kind, invitation)
+        if not self._is_approved(known, invitation):
+            channel.send(known.moderator, JOIN, pack_json({"joined": False, "reason": "policy"}))
+            self.peer.journal.set_state(session, "refused")
+            return
+        self._move(session, "joined")
+        channel.send(known.moderator, JOIN, pack_json({"joined": True, "digest": digest_of(invitation)}))
+        started = unpack_json(channel.receive(START, known.moderator))
+        names = tuple(started["members"])
+        if self.peer.name not in names:
+            self.peer.journal.set_state(session, "ended")
+            return
+        self._move(session, "running")
+        inside = RelayChannel(self.peer, session, names)
+        self._channels[session] = inside
+        part(inside, invitation, self._desk)
+        heads = _exchange(inside, known.moderator)
+        self.peer.journal.keep_result(session, canonical(heads))
+        self.peer.journal.set_state(session, "ended")
+        self.peer.journal.forget_secrets(session)
+
+    def _is_approved(self, known: Session, invitation: Invitation) -> bool:
+        """Workers hold no data and join; a party asks its policy, and where that says so, a person."""
+        if self._kind != "party" or known.state in ("approved", "joined", "running"):
+            return True
+        verdict = (self._policy or Policy()).judge(invitation, known.moderator)
+        if verdict == "ask":
+            verdict = "auto" if self._decision(known.id) == "approved" else "refuse"
+        if verdict == "auto":
+            self._move(known.id, "approved")
+        return verdict == "auto"
+
+    def _decision(self, session: str) -> str:
+        """What a person says by ``siloquent party approve`` or ``refuse``, which write into the same journal."""
+        while True:
+            self.peer.refuse_if_over(session)
+            known = self.peer.journal.session(session)
+            assert known is not None
+            if known.decided:
+                return known.decided
+            if self.peer.clock.now() >= known.deadline:
+                raise ProtocolError("peer_missing", role=self.peer.name, step=JOIN)
+            self.peer.wait(0.5)
+
+    def _move(self, session: str, state: RoleState) -> None:
+        self.peer.journal.set_state(session, state)
+
+
+def hold(
+    peer: Peer,
+    invitation: Invitation,
+    members: tuple[str, ...],
+    part: Part,
+    *,
+    desk: Any = None,
+    session: str | None = None,
+    started: Callable[[RelayChannel], None] = lambda channel: None,
+) -> Held:
+    """The moderator's life of one session: invite, wait for joins, start, play ``part``, gather heads, end.
+
+    Args:
+        session: The id of a session that was begun before, to go on with it after a restart; None begins one.
+        started: Called with the channel as soon as there is one: for showing status.
+    Raises:
+        ProtocolError: what ended the session; ``policy_refused`` if too few parties came.
+        NotAllowed: this role is no moderator.
+    """
+    if peer.roster.role(peer.name).kind != "moderator":
+        raise NotAllowed(f"Role {peer.name} is no moderator.", fix="use the moderator's bundle")
+    session = session or begin(peer, invitation, members)
+    known = peer.journal.session(session)
+    if known is None:
+        raise ProtocolError("unknown_session", role=peer.name)
+    try:
+        channel = RelayChannel(peer, session)
+        started(channel)
+        return _hold(peer, known, channel, invitation, part, desk, started)
+    except ProtocolError as failed:
+        peer.abort(session, failed.code if failed.code != "aborted_by" else "protocol_failed")
+        raise
+    except BaseException:
+        peer.abort(session, "protocol_failed")
+        raise
+
+
+def begin(peer: Peer, invitation: Invitation, members: tuple[str, ...]) -> str:
+    """Open a new session and write it down; nobody is invited yet."""
+    session = os.urandom(32).hex()  # allowed: an id, no noise
+    names = tuple(name for name in (role.name for role in peer.roster.roles) if name in {*members, peer.name})
+    peer.roster.members(names)
+    deadline = int(peer.clock.now()) + invitation.session_deadline_s
+    told = {"invitation": invitation.to_json(), "members": list(names), "deadline": deadline}
+    now = peer.clock.now()
+    peer.journal.add_session(Session(session, names, peer.name, deadline, told, "invited", now))
+    return session
+
+
+def _hold(
+    peer: Peer,
+    known: Session,
+    channel: RelayChannel,
+    invitation: Invitation,
+    part: Part,
+    desk: Any,
+    started: Callable[[RelayChannel], None],
+) -> Held:
+    others = [name for name in known.members if name != peer.name]
+    peer.persist(known.id, lambda: peer.transport.open_session(known.id, list(known.members), known.deadline))
+    for name in others:
+        channel.send(name, INVITE, pack_json(known.invitation))
+    least = len(channel.members.workers) + invitation.min_parties
+    joins = channel.gather(JOIN, others, enough=least, timeout=_step_timeout(invitation))
+    names = _who_joined(channel, invitation, joins)
+    for name in joins:
+        channel.send(name, START, pack_json({"members": names}))
+    peer.journal.set_state(known.id, "running")
+    inside = RelayChannel(peer, known.id, tuple(names))
+    started(inside)
+    result = part(inside, invitation, desk)
+    heads = _gather_heads(inside, [name for name in names if name != peer.name])
+    for name in names:
+        if name != peer.name:
+            inside.send(name, END, pack_json(heads))
+    peer.journal.keep_result(known.id, canonical(heads))
+    peer.persist(known.id, lambda: peer.transport.close_session(known.id, "ended", heads[peer.name]["head"]))
+    peer.journal.set_state(known.id, "ended")
+    peer.journal.forget_secrets(known.id)
+    return Held(known.id, result, heads, tuple(names))
+
+
+def _who_joined(channel: Channel, invitation: Invitation, joins: Mapping[str, bytes]) -> list[str]:
+    """Members in order: the moderator, all workers, and the parties that said yes to this very invitation."""
+    answers = {name: unpack_json(payload) for name, payload in joins.items()}
+    yes = {name for name, told in answers.items() if told.get("joined") is True}
+    for name in yes:
+        if answers[name].get("digest") != digest_of(invitation):
+            raise ProtocolError("planner_mismatch", role=name, step=JOIN)
+    for worker in channel.members.workers:
+        if worker not in yes:
+            raise ProtocolError("peer_missing", role=worker, step=JOIN)
+    parties = [name for name in channel.members.parties if name in yes]
+    if len(parties) < invitation.min_parties:
+        refused = [name for name in channel.members.parties if name in answers and name not in yes]
+        if refused:
+            raise ProtocolError("policy_refused", role=refused[0])
+        raise ProtocolError("peer_missing", step=JOIN)
+    inside = {channel.me, *channel.members.workers, *parties}
+    return [member.name for member in channel.members if member.name in inside]
+
+
+def digest_of(invitation: Invitation) -> str:
+    """What a member repeats when it joins: the SHA-256 of all that it was shown."""
+    import hashlib
+
+    return hashlib.sha256(canonical(invitation.to_json())).hexdigest()
+
+
+def beat(peer: Peer, channel: RelayChannel) -> None:
+    """Tell the relay where this role stands; learn from it that the session was closed."""
+    status = channel.status()
+    if status.state in ("ended", "aborted", "refused", "expired"):
+        return
+    told = (status.state, status.step, list(status.waiting_for), status.since_s)
+    try:
+        peer.transport.beat(channel.session.hex(), *told)
+    except ProtocolError as failed:
+        if failed.code == "aborted_by":
+            peer.closed_by_relay(channel.session.hex(), failed)
+        log.debug("a beat did not arrive: %s", failed.code)
+
+
+def _step_timeout(invitation: Invitation) -> float | None:
+    """How long a step may take: a missing role is waited for up to the session's deadline, unless told otherwise."""
+    may_go_on = invitation.on_missing == "abort" or invitation.min_parties > 1
+    return float(invitation.step_deadline_s) if may_go_on else None
+
+
+def _own_head(channel: RelayChannel) -> dict[str, str]:
+    head = channel.head()
+    split_head(head)
+    return {"head": head, "signature": channel.sign(HEADS, head.encode()).hex()}
+
+
+def _exchange(channel: RelayChannel, moderator: str) -> dict[str, dict[str, str]]:
+    """A member's end: hand the own head in, get everybody's."""
+    channel.send(moderator, HEAD, pack_json(_own_head(channel)))
+    heads: dict[str, dict[str, str]] = unpack_json(channel.receive(END, moderator))
+    for name, told in heads.items():
+        _check_head(channel, name, told)
+    return heads
+
+
+def _gather_heads(channel: RelayChannel, others: list[str]) -> dict[str, dict[str, str]]:
+    heads = {name: unpack_json(payload) for name, payload in channel.gather(HEAD, others).items()}
+    heads[channel.me] = _own_head(channel)
+    for name, told in heads.items():
+        _check_head(channel, name, told)
+    return heads
+
+
+def _check_head(channel: RelayChannel, name: str, told: Any) -> None:
+    try:
+        head, signature = str(told["head"]), bytes.fromhex(told["signature"])
+    except (KeyError, TypeError, ValueError):
+        raise ProtocolError("bad_encoding", role=name, step=HEAD) from None
+    if not channel.verify(name, HEADS, head.encode(), signature):
+        raise ProtocolError("bad_signature", role=name, step=HEAD)
+
+
+def owners_of(members: tuple[Member, ...]) -> list[str]:
+    """The owners of a session's workers: shown before a party says yes."""
+    return sorted({member.owner for member in members if member.kind == "worker"})

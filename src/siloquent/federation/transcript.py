@@ -1,0 +1,64 @@
+"""What a role can show afterwards: one hash over every header that it sent and received, in its own order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from siloquent.errors import ProtocolError
+from siloquent.federation.message import Header, genesis, link
+from siloquent.federation.roster import Roster
+from siloquent.federation.seal import MESSAGE, signed_by
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What recomputing found: how many headers, the head, and the first thing that is wrong, if any."""
+
+    headers: int
+    head: str
+    fault: str = ""
+
+
+def head_of(session: str, headers: Sequence[bytes]) -> str:
+    """The hash over ``headers``, each bound to all before it."""
+    head = hashlib.sha256(f"siloquent/transcript/1|{session}".encode()).digest()
+    for header in headers:
+        head = hashlib.sha256(b"\x01" + head + hashlib.sha256(header).digest()).digest()
+    return head.hex()
+
+
+def check_transcript(session: str, kept: Sequence[tuple[bytes, bytes]], roster: Roster, count: int) -> Finding:
+    """Recompute a role's transcript over its first ``count`` headers: signatures, chains per pair, and the head."""
+    chains: dict[tuple[str, str], tuple[int, str]] = {}
+    fault = ""
+    for number, (text, signature) in enumerate(kept):
+        try:
+            header = Header.decode(text)
+            key = roster.role(header.sender).sign_key
+        except Exception as unreadable:  # allowed: whatever is wrong with a kept header is the finding
+            fault = fault or f"header {number} cannot be read ({type(unreadable).__name__})"
+            continue
+        pair = (header.sender, header.receiver)
+        expected = chains.get(pair, (0, genesis(session, *pair)))
+        if header.session != session or (header.seq, header.prev) != expected:
+            fault = fault or f"header {number} does not follow the one before from {pair[0]} to {pair[1]}"
+        if not signed_by(key, MESSAGE, text, signature):
+            fault = fault or f"header {number} is not signed by {header.sender}"
+        chains[pair] = (header.seq + 1, link(text))
+    if count > len(kept):
+        fault = fault or f"{count} headers were counted and {len(kept)} are kept"
+    return Finding(len(kept), head_of(session, [text for text, _ in kept[:count]]), fault)
+
+
+def split_head(told: str) -> tuple[int, str]:
+    """Count and hash of a head as it is sent.
+
+    Raises:
+        ProtocolError: ``bad_encoding``.
+    """
+    count, _, head = told.partition(":")
+    if not count.isdigit() or len(head) != 64:
+        raise ProtocolError("bad_encoding")
+    return int(count), head

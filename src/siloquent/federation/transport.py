@@ -1,0 +1,188 @@
+"""How a role reaches its relay: over HTTPS, or straight into a store in tests; both only ever outwards."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote
+
+from siloquent.errors import CAUSES, NotAllowed, ProtocolError
+from siloquent.federation.bundle import Bundle
+from siloquent.federation.relay.store import MessagePath, RelayStore, Stored
+
+if TYPE_CHECKING:
+    import httpx
+
+SEQ = "Siloquent-Seq"
+CONNECT_S, ANSWER_S = 10.0, 60.0
+LONGEST_WAIT_S = 25.0
+
+
+class Transport(Protocol):
+    """The relay's routes as calls of one role; each either happened at the relay, or raises."""
+
+    def open_session(self, session: str, members: list[str], deadline: int) -> bool:
+        """Open mailboxes; False if this very session is open."""
+
+    def put(self, key: MessagePath, wire: bytes) -> bool:
+        """Leave an envelope; False if this very one is there."""
+
+    def next(self, after: int, wait: float) -> Stored | None:
+        """The oldest envelope behind ``after``, waiting up to ``wait`` seconds."""
+
+    def ack(self, upto: int) -> None:
+        """Everything up to ``upto`` is durable here."""
+
+    def beat(self, session: str, state: str, step: str, waiting_for: list[str], since_s: float) -> None:
+        """Say where this role stands."""
+
+    def look(self, session: str) -> dict[str, Any]:
+        """Where everybody stands."""
+
+    def close_session(self, session: str, code: str, transcript: str) -> None:
+        """End the session for good."""
+
+
+class StoreTransport:
+    """A role beside the relay's store, in one process; it waits by looking again."""
+
+    def __init__(self, store: RelayStore, role: str, news: threading.Condition) -> None:
+        self._store, self._role, self._news = store, role, news
+
+    def open_session(self, session: str, members: list[str], deadline: int) -> bool:
+        """Open mailboxes."""
+        return self._store.open_session(self._role, session, members, deadline)
+
+    def put(self, key: MessagePath, wire: bytes) -> bool:
+        """Leave an envelope and wake who waits."""
+        is_new = self._store.put(self._role, key, wire)
+        with self._news:
+            self._news.notify_all()
+        return is_new
+
+    def next(self, after: int, wait: float) -> Stored | None:
+        """The oldest envelope behind ``after``."""
+        found = self._store.next(self._role, after)
+        if found is None and wait > 0:
+            with self._news:
+                self._news.wait(min(wait, 0.05))
+            found = self._store.next(self._role, after)
+        return found
+
+    def ack(self, upto: int) -> None:
+        """Let bodies go."""
+        self._store.ack(self._role, upto)
+
+    def beat(self, session: str, state: str, step: str, waiting_for: list[str], since_s: float) -> None:
+        """Say where this role stands."""
+        self._store.beat(self._role, session, state, step, waiting_for, since_s)
+
+    def look(self, session: str) -> dict[str, Any]:
+        """Where everybody stands."""
+        return self._store.look(self._role, session)
+
+    def close_session(self, session: str, code: str, transcript: str) -> None:
+        """End the session for good."""
+        self._store.finish(self._role, session, code, transcript)
+
+
+class HttpTransport:
+    """The relay over mutual TLS 1.3: its CA and its name are pinned, no redirect is followed, no proxy is asked."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        import httpx
+
+        self._where = bundle.roster.relay
+        self._client = httpx.Client(
+            base_url=self._where,
+            verify=bundle.client_context(),
+            trust_env=False,
+            follow_redirects=False,
+            timeout=httpx.Timeout(ANSWER_S, connect=CONNECT_S),
+            limits=httpx.Limits(max_connections=8, max_keepalive_connections=4, keepalive_expiry=60.0),
+        )
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._client.close()
+
+    def open_session(self, session: str, members: list[str], deadline: int) -> bool:
+        """Open mailboxes."""
+        told = {"session": session, "members": members, "deadline": deadline}
+        return self._ask("POST", "/v1/sessions", json=told).status_code == 201
+
+    def put(self, key: MessagePath, wire: bytes) -> bool:
+        """Leave an envelope."""
+        session, to, step, attempt, part = key
+        path = f"/v1/sessions/{session}/messages/{to}/{quote(step)}/{attempt}/{part}"
+        return self._ask("PUT", path, content=wire).status_code == 201
+
+    def next(self, after: int, wait: float) -> Stored | None:
+        """The oldest envelope behind ``after``."""
+        waits = min(wait, LONGEST_WAIT_S)
+        answer = self._ask("GET", "/v1/inbox", params={"after": after, "wait": waits})
+        return None if answer.status_code == 204 else Stored(int(answer.headers[SEQ]), answer.content)
+
+    def ack(self, upto: int) -> None:
+        """Let bodies go."""
+        self._ask("POST", "/v1/inbox/ack", json={"upto": upto})
+
+    def beat(self, session: str, state: str, step: str, waiting_for: list[str], since_s: float) -> None:
+        """Say where this role stands."""
+        told = {"state": state, "step": step, "waiting_for": waiting_for, "since_s": since_s}
+        self._ask("POST", f"/v1/sessions/{session}/beat", json=told)
+
+    def look(self, session: str) -> dict[str, Any]:
+        """Where everybody stands."""
+        told: dict[str, Any] = self._ask("GET", f"/v1/sessions/{session}").json()
+        return told
+
+    def close_session(self, session: str, code: str, transcript: str) -> None:
+        """End the session for good."""
+        self._ask("POST", f"/v1/sessions/{session}/close", json={"code": code, "transcript": transcript})
+
+    def _ask(self, method: str, path: str, **what: Any) -> httpx.Response:
+        import httpx
+
+        try:
+            answer = self._client.request(method, path, **what)
+        except httpx.TransportError as broken:
+            raise connection_problem(broken, self._where) from None
+        if answer.is_success:
+            return answer
+        raise _refusal(answer, self._where)
+
+
+def connection_problem(broken: BaseException, where: str) -> ProtocolError:
+    """Why no answer came: a certificate that either side refused, or nobody there.
+
+    With TLS 1.3 the client's handshake ends before the server has judged the client's certificate: its refusal is an
+    alert at the first read.
+    """
+    seen: BaseException | None = broken
+    while seen is not None:
+        if isinstance(seen, ssl.SSLCertVerificationError):
+            expired = "expired" in str(seen) or "not yet valid" in str(seen)
+            return ProtocolError("certificate_expired" if expired else "certificate_refused", where=where)
+        if isinstance(seen, ssl.SSLError) and "ALERT" in str(seen).upper():
+            expired = "EXPIRED" in str(seen).upper()
+            return ProtocolError("certificate_expired" if expired else "certificate_refused", where=where)
+        seen = seen.__cause__ or seen.__context__
+    return ProtocolError("relay_unreachable", where=where)
+
+
+def _refusal(answer: httpx.Response, where: str) -> ProtocolError | NotAllowed:
+    """The relay's problem as our error; of its words only codes and names that we know are taken."""
+    told: dict[str, Any] = {}
+    with suppress(ValueError):
+        told = answer.json()
+    code = str(told.get("code", ""))
+    if code in CAUSES:
+        role, reason = str(told.get("role", ""))[:32], str(told.get("where", ""))
+        is_plain = role.replace("-", "").isalnum()
+        return ProtocolError(code, role=role if is_plain else "", where=reason if reason in CAUSES else "")
+    if answer.status_code == 403:
+        return NotAllowed("The relay does not allow this role to do that.", fix="siloquent federation check")
+    return ProtocolError("relay_unreachable", where=where)

@@ -1,0 +1,63 @@
+"""Whole federations for tests: fresh keys, one roster, a relay's store, peers in one process."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+
+from contract.channel_contract import MEMBERS
+from siloquent.federation.channel import Members
+from siloquent.federation.channel.relay import RelayChannel
+from siloquent.federation.clock import Clock
+from siloquent.federation.journal import Journal, Session
+from siloquent.federation.peer import Peer
+from siloquent.federation.relay.store import RelayStore
+from siloquent.federation.roster import Role, Roster
+from siloquent.federation.seal import Keys
+from siloquent.federation.transport import StoreTransport, Transport
+
+
+def keys_and_roster(members: Members = MEMBERS) -> tuple[dict[str, Keys], Roster]:
+    """Fresh keys for every member, and the roster that names them."""
+    keys = {member.name: Keys.fresh() for member in members}
+    roles = tuple(Role(m.name, m.kind, m.owner, keys[m.name].sign_key, keys[m.name].seal_key) for m in members)
+    return keys, Roster("clinics", "https://127.0.0.1:8443", 1, "0" * 64, roles)
+
+
+class StoreNetwork:
+    """A session over a relay's store: real envelopes, seals and journals; no sockets."""
+
+    def __init__(
+        self,
+        members: Members = MEMBERS,
+        *,
+        wrap: Callable[[Transport, str], Transport] = lambda transport, name: transport,
+        clock: Clock | None = None,
+        lasts_s: float = 600.0,
+    ) -> None:
+        self.members = members
+        self.keys, self.roster = keys_and_roster(members)
+        self.store, self.news = RelayStore(":memory:"), threading.Condition()
+        self.session, self.deadline = secrets.token_hex(32), int(time.time() + lasts_s)
+        self.journals = {member.name: Journal(":memory:") for member in members}
+        self.names = [member.name for member in members]
+        self._wrap, self._clock = wrap, clock
+        self.store.open_session(members.moderator, self.session, self.names, self.deadline)
+        for journal in self.journals.values():
+            now = time.time()
+            journal.add_session(
+                Session(self.session, tuple(self.names), members.moderator, self.deadline, {}, "running", now)
+            )
+
+    def peer(self, name: str) -> Peer:
+        """The role, as a process that starts now would find itself."""
+        transport = self._wrap(StoreTransport(self.store, name, self.news), name)
+        return Peer(
+            name, self.keys[name], self.roster, self.journals[name], transport, clock=self._clock, polls_itself=True
+        )
+
+    def channel(self, name: str) -> RelayChannel:
+        """A new end of ``name``."""
+        return RelayChannel(self.peer(name), self.session)
