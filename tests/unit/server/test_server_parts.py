@@ -1,0 +1,161 @@
+"""The server's parts by themselves: settings, tokens, buckets, slots."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from siloquent.errors import NotAllowed, RequestError, SchemaError, UnknownName
+from siloquent.server.limits import Rates, Room, Slots
+from siloquent.server.problems import Refused
+from siloquent.server.settings import Settings, read_settings
+from siloquent.server.store import Store
+from siloquent.server.tokens import Tokens
+from siloquent.session import create_workspace
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store(tmp_path / "server.sqlite")
+    yield opened
+    opened.close()
+
+
+def test_the_store_is_readable_by_its_owner_alone_and_holds_no_token(tmp_path: Path, store: Store) -> None:
+    text = Tokens(store).create("ana", "analyst")
+    for file in tmp_path.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert text[12:].encode() not in file.read_bytes()
+
+
+def test_a_token_says_who_what_and_where_until_it_is_revoked(store: Store) -> None:
+    tokens = Tokens(store)
+    text = tokens.create("ana", "analyst", tables=("visits",), days=3)
+    person = tokens.person(text)
+    assert person is not None
+    assert (person.name, person.analyst, person.may_see("visits"), person.may_see("x")) == ("ana", "ana", True, False)
+    tokens.revoke(person.token)
+    assert tokens.person(text) is None
+    assert tokens.list()[0]["revoked"] is True
+    with pytest.raises(UnknownName):
+        tokens.revoke("00000000")
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "days"),
+    [("", "analyst", 9), ("a b", "analyst", 9), ("a", "king", 9), ("a", "owner", 0), ("a", "owner", 366)],
+)
+def test_a_token_that_cannot_be_is_refused(store: Store, name: str, role: str, days: int) -> None:
+    with pytest.raises(RequestError):
+        Tokens(store).create(name, role, days=days)
+
+
+def test_a_login_link_opens_one_session_and_only_for_a_minute(store: Store) -> None:
+    tokens = Tokens(store)
+    number = tokens.create("ana", "analyst")[3:11]
+    secret = tokens.login_link(number)
+    cookie = tokens.log_in(secret, hours=1)
+    person = tokens.browser(cookie)
+    assert person is not None
+    assert person.csrf
+    with pytest.raises(NotAllowed):
+        tokens.log_in(secret, hours=1)
+    late = tokens.login_link(number)
+    store.write("UPDATE login SET expires = ?", int(time.time()) - 1)
+    with pytest.raises(NotAllowed):
+        tokens.log_in(late, hours=1)
+    tokens.log_out(cookie)
+    assert tokens.browser(cookie) is None
+
+
+def test_revoking_a_token_ends_its_sessions_and_links(store: Store) -> None:
+    tokens = Tokens(store)
+    text = tokens.create("ana", "analyst")
+    cookie, link = tokens.log_in(text, hours=1), tokens.login_link(text[3:11])
+    tokens.revoke(text[3:11])
+    assert tokens.browser(cookie) is None
+    with pytest.raises(NotAllowed):
+        tokens.log_in(link, hours=1)
+
+
+def test_a_bucket_gives_a_burst_then_a_rate_and_says_when_to_come_again() -> None:
+    now = [0.0]
+    rates = Rates(rate=2, burst=3, clock=lambda: now[0])
+    for _ in range(3):
+        rates.take("ana")
+    with pytest.raises(Refused) as refused:
+        rates.take("ana")
+    assert refused.value.headers == {"Retry-After": "1"}
+    rates.take("bo")
+    now[0] = 0.5
+    rates.take("ana")
+    with pytest.raises(Refused):
+        rates.take("ana")
+
+
+def test_room_is_kept_for_each_and_for_all_and_is_given_back_after_errors() -> None:
+    async def walk() -> None:
+        room = Room(each=1, all_=2)
+        async with room.place("ana"), room.place("bo"):
+            for who in ("ana", "cy"):
+                with pytest.raises(Refused):
+                    async with room.place(who):
+                        pass
+        with pytest.raises(ZeroDivisionError):
+            async with room.place("ana"):
+                raise ZeroDivisionError
+        async with room.place("ana"):
+            pass
+
+    asyncio.run(walk())
+
+
+def test_what_ends_well_and_what_fails_leave_at_the_same_multiple_of_a_slot() -> None:
+    async def walk(work: float, fails: bool) -> float:
+        slots, started = Slots(), time.monotonic()
+        try:
+            async with slots.of(200):
+                await asyncio.sleep(work)
+                if fails:
+                    raise ZeroDivisionError
+        except ZeroDivisionError:
+            pass
+        return time.monotonic() - started
+
+    for fails in (False, True):
+        assert asyncio.run(walk(0.01, fails)) >= 0.2
+        assert asyncio.run(walk(0.21, fails)) >= 0.4
+
+
+def test_settings_come_from_file_then_environment_then_flags(tmp_path: Path) -> None:
+    workspace = create_workspace(tmp_path / "w")
+    file = workspace.folder / "siloquent.toml"
+    file.write_text(file.read_text() + "\n[server]\nport = 9000\nburst = 7\nworkers = 3\n")
+    found = read_settings(
+        workspace.folder,
+        environment={"SILOQUENT_PORT": "9001", "SILOQUENT_BURST": "8"},
+        flags={"port": 9002, "host": None},
+    )
+    assert (found.port, found.burst, found.workers) == (9002, 8, 3)
+
+
+@pytest.mark.parametrize(
+    "line", ["prot = 1", "port = 'x'", "port = true", "port = 70000", "burst = 0", "tls_cert = 'a.pem'"]
+)
+def test_settings_that_cannot_be_are_refused_with_their_name(tmp_path: Path, line: str) -> None:
+    workspace = create_workspace(tmp_path / "w")
+    file = workspace.folder / "siloquent.toml"
+    file.write_text(file.read_text() + f"\n[server]\n{line}\n")
+    with pytest.raises(SchemaError, match=line[:4]):
+        read_settings(workspace.folder, environment={})
+
+
+def test_without_tls_only_this_machine_is_spoken_to() -> None:
+    with pytest.raises(SchemaError, match="TLS"):
+        Settings(host="0.0.0.0")
+    assert Settings(host="0.0.0.0", trusted_proxy="10.0.0.1").is_secure
