@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,8 @@ from siloquent.maths.graphical.tree import Attributes, JunctionTree, Projection,
 
 Floats = NDArray[np.float64]
 
+STRENGTH = 300.0
+"""How much the entropy counts: small beside the noise, and enough to keep the problem well-conditioned."""
 MASKED = -60.0
 """The log-potential of a combination that cannot occur: e^-60 is nothing, and still a number."""
 
@@ -50,7 +53,7 @@ class _Problem:
     targets: Sequence[Target]
     total: float
     strength: float
-    masks: Mapping[Attributes, Floats]
+    masks: Mapping[Attributes, NDArray[np.bool_]]
     propagate: Propagation = field(init=False)
     hosts: list[int] = field(init=False)
     projections: list[Projection] = field(init=False)
@@ -65,7 +68,7 @@ class _Problem:
             for host, target in zip(self.hosts, self.targets, strict=True)
         ]
         ends = np.cumsum([0, *(t.values.size for t in self.targets)]).tolist()
-        self.bounds = [slice(a, b) for a, b in zip(ends, ends[1:], strict=False)]
+        self.bounds = [slice(a, b) for a, b in pairwise(ends)]
         self.fixed = [np.zeros(clique.shape) for clique in self.tree.cliques]
         for attributes, allowed in self.masks.items():
             host = self.tree.host(attributes)
@@ -96,9 +99,9 @@ def fit(
     targets: Sequence[Target],
     *,
     total: float,
-    masks: Mapping[Attributes, Floats] | None = None,
+    masks: Mapping[Attributes, NDArray[np.bool_]] | None = None,
     start: Mapping[Attributes, Floats] | None = None,
-    strength: float = 30.0,
+    strength: float = STRENGTH,
     evaluations: int = 200,
     tolerance: float = 1e-6,
 ) -> GraphicalModel:
@@ -163,5 +166,3 @@ def _start(problem: _Problem, shares: Floats, start: Mapping[Attributes, Floats]
             ratio = np.maximum(shares[bound], floor[bound] / 2) / np.maximum(expected[bound], floor[bound] / 2)
             theta[bound] = np.log(ratio)
     return theta
-
-

@@ -86,12 +86,14 @@ class Spreader:
 
 def conditioned(tree: JunctionTree, beliefs: Sequence[Floats], attribute: int, value: int) -> list[Floats]:
     """The tables of the rows that have ``value``: they sum to its probability, not to one."""
+    return weighted(tree, beliefs, attribute, (np.arange(tree.sizes[attribute]) == value).astype(np.float64))
+
+
+def weighted(tree: JunctionTree, beliefs: Sequence[Floats], attribute: int, weights: Floats) -> list[Floats]:
+    """The tables of the rows that are kept with a probability that depends on ``attribute``, shape (its size,)."""
     made: list[Floats] = [np.zeros(0)] * len(tree.cliques)
     root = tree.host([attribute])
-    at = tree.cliques[root].attributes.index(attribute)
-    keep = np.arange(tree.sizes[attribute]) == value
-    shape = [-1 if i == at else 1 for i in range(len(tree.cliques[root].attributes))]
-    made[root] = beliefs[root] * keep.reshape(shape)
+    made[root] = beliefs[root] * expanded(weights, (attribute,), tree.cliques[root].attributes)
     near = neighbours(tree)
     stack = [(other, root, separator) for other, separator in near[root]]
     while stack:
@@ -125,8 +127,11 @@ def marginal(tree: JunctionTree, beliefs: Sequence[Floats], attributes: Attribut
     pending: list[list[tuple[Attributes, Floats]]] = [[] for _ in tree.cliques]
     for i in range(len(tree.cliques) - 1, -1, -1):
         clique = tree.cliques[i]
-        whole = beliefs[i].reshape(clique.contexts, -1).sum(axis=1).reshape(
-            clique.shape[: clique.shared] + (1,) * (len(clique.shape) - clique.shared)
+        whole = (
+            beliefs[i]
+            .reshape(clique.contexts, -1)
+            .sum(axis=1)
+            .reshape(clique.shape[: clique.shared] + (1,) * (len(clique.shape) - clique.shared))
         )
         names, table = clique.attributes, beliefs[i] / np.where(whole > 0, whole, 1.0)
         for other_names, other in pending[i]:

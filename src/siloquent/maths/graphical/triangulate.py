@@ -38,7 +38,8 @@ def cliques(sizes: Sequence[int], sets: Iterable[int]) -> list[int]:
     weights = _Weights(tuple(sizes))
     around = _neighbours(len(sizes), sets)
     cost = [weights.of(around[v] | 1 << v) for v in range(len(sizes))]
-    left, found = list(range(len(sizes))), []
+    left = list(range(len(sizes)))
+    found: list[int] = []
     while left:
         v = min(left, key=cost.__getitem__)
         left.remove(v)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +14,22 @@ Integers = NDArray[np.int64]
 
 PARTS = 12
 """A value with a twelfth of the rows stays alone, and the others are joined to twelfths of what is left."""
+_WINDOW, _FEWEST = 5, 2
 CLEAR = 3.0
 """A group's count should stand out of the noise by so many standard deviations."""
 
 
-def number_of_rows(counts: Sequence[NDArray[np.integer]]) -> int:
-    """The number of rows from noisy 1-way counts of one variance: totals weighted by their precision, at least 1.
+def number_of_rows(counts: Sequence[NDArray[np.integer]], variances: Sequence[float] | None = None) -> int:
+    """The number of rows from noisy 1-way counts: totals weighted by their precision, at least 1.
+
+    Args:
+        variances: Of the noise on each count of each vector; None: equal ones.
 
     >>> number_of_rows([np.array([10, 20]), np.array([31])])
     31
     """
-    weights = [1 / len(each) for each in counts]
+    spread = [1.0] * len(counts) if variances is None else variances
+    weights = [1 / (len(each) * variance) for each, variance in zip(counts, spread, strict=True)]
     total = sum(weight * float(each.sum()) for weight, each in zip(weights, counts, strict=True))
     return max(1, round(total / sum(weights)))
 
@@ -35,7 +42,7 @@ def projected(values: Floats, total: float) -> Floats:
     """
     falling = np.sort(values)[::-1]
     surplus = (np.cumsum(falling) - total) / np.arange(1, len(values) + 1)
-    return np.maximum(values - surplus[np.flatnonzero(falling > surplus)[-1]], 0.0)
+    return np.asarray(np.maximum(values - surplus[np.flatnonzero(falling > surplus)[-1]], 0.0))
 
 
 def bin_ordered(shares: Floats, *, deviation: float, ordered: int, cuts: Sequence[int] = ()) -> Integers:
@@ -55,7 +62,7 @@ def bin_ordered(shares: Floats, *, deviation: float, ordered: int, cuts: Sequenc
     edges = sorted(start for start in starts if start <= ordered)
     groups = np.arange(len(shares)) * 0
     group = -1
-    for first, last in zip(edges, edges[1:], strict=False):
+    for first, last in pairwise(edges):
         for low, high in _joined(shares[first:last], enough):
             group += 1
             groups[first + low : first + high] = group
@@ -93,3 +100,31 @@ def merge_rare(shares: Floats, *, deviation: float, kept: Sequence[int] = ()) ->
     groups = np.cumsum(~rare) - 1
     groups[rare] = int((~rare).sum())
     return groups
+
+
+def denoised(shares: Floats, groups: Integers, *, deviation: float, ordered: int) -> Floats:
+    """Shares that are nowhere negative and sum to one, drawn towards what is smooth as far as noise explains the rest.
+
+    Ordered values are drawn towards the mean of their five neighbours, merged categories towards the mean of their
+    group, each by the part of the spread that noise accounts for (James-Stein): spikes that stand out stay.
+    """
+    made = shares.copy()
+    if ordered:
+        in_group = np.bincount(groups)[groups] > 1
+        in_group[ordered:] = False
+        if in_group.sum() > _WINDOW:
+            weights, kernel = in_group.astype(np.float64), np.ones(_WINDOW)
+            near = np.convolve(shares * weights, kernel, "same") / np.maximum(np.convolve(weights, kernel, "same"), 1)
+            noise = deviation**2 * (1 - 1 / _WINDOW)
+            made[in_group] = _shrunk(shares[in_group], near[in_group], noise=noise)
+    else:
+        for group in np.flatnonzero(np.bincount(groups) > _FEWEST):
+            members = groups == group
+            made[members] = _shrunk(shares[members], shares[members].mean(), noise=deviation**2)
+    return projected(made, 1.0)
+
+
+def _shrunk(values: Floats, centre: Floats | np.floating[Any], *, noise: float) -> Floats:
+    apart = values - centre
+    spread = float((apart**2).mean())
+    return np.asarray(centre + apart * (max(0.0, 1 - noise / spread) if spread > 0 else 0.0))

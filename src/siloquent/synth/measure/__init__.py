@@ -1,1 +1,6 @@
-"""The one room of synthesis where rows meet noise."""
+"""The room where rows meet noise. Each step is released once, written to the journal, and read by the next one."""
+
+from siloquent.synth.measure.journal import Journal
+from siloquent.synth.measure.run import Learner, measure
+
+__all__ = ["Journal", "Learner", "measure"]

@@ -1,0 +1,93 @@
+"""Conditions on the rows to be drawn: put into the model where it knows the columns, checked on all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import ConstraintProblem, RequestError, SchemaError
+from siloquent.maths.graphical.fit import GraphicalModel
+from siloquent.maths.graphical.marginals import weighted
+from siloquent.schema import DenialConstraint, TableSchema, parse_comparisons
+from siloquent.synth.estimate.frame import Frame
+from siloquent.synth.plan.constraints_normal import NeverFires, normal_form
+from siloquent.synth.spec.compiled import CompiledConstraints, RowTest, row_test
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Condition:
+    """Tests of one row, all of which must hold."""
+
+    text: str
+    tests: tuple[RowTest, ...]
+
+    def met(self, rows: NDArray[np.integer], compiled: CompiledConstraints) -> NDArray[np.bool_]:
+        """Which rows meet it."""
+        codes = compiled.codes(rows)
+        passing = np.ones(len(rows), dtype=np.bool_)
+        for test in self.tests:
+            passing &= row_test(test, codes)
+        return passing
+
+    def applied(self, frame: Frame, fitted: GraphicalModel) -> tuple[Frame, GraphicalModel]:
+        """The model of the rows that meet all tests of a single modelled column.
+
+        Raises:
+            RequestError: The model says that no row meets them.
+        """
+        shares, beliefs = list(frame.shares), list(fitted.beliefs)
+        for name, allowed in self._allowed(frame).items():
+            place = frame.names.index(name)
+            fine, group = frame.fines[place], frame.groups[place]
+            part = np.add.reduceat(allowed.astype(np.float64), fine.starts) / fine.widths
+            kept = frame.shares[place] * part
+            whole = np.bincount(group, weights=frame.shares[place])
+            weights = np.bincount(group, weights=kept) / np.where(whole > 0, whole, 1.0)
+            beliefs = weighted(fitted.tree, beliefs, place, weights)
+            shares[place] = kept
+        mass = float(beliefs[0].sum())
+        if mass <= 1e-12:
+            raise RequestError(f"The model knows no row with {self.text}.", fix="a wider condition")
+        model = replace(fitted, beliefs=tuple(belief / mass for belief in beliefs))
+        return replace(frame, shares=tuple(shares)), model
+
+    def _allowed(self, frame: Frame) -> Mapping[str, NDArray[np.bool_]]:
+        """For each modelled column with tests of its own, the cells that pass them."""
+        made: dict[str, NDArray[np.bool_]] = {}
+        for test in self.tests:
+            name = test.left.attribute
+            if len(test.attributes) > 1 or name not in frame.names:
+                continue
+            size = frame.fines[frame.names.index(name)].size
+            passing = row_test(test, {name: np.arange(size)})
+            made[name] = made[name] & passing if name in made else passing
+        return made
+
+
+def condition_of(text: str, schema: TableSchema, compiled: CompiledConstraints) -> Condition:
+    """The condition that ``text`` states.
+
+    Raises:
+        RequestError: It cannot be read, names a column that is not drawn, or no row of the domain can meet it.
+    """
+    try:
+        comparisons = parse_comparisons(text, default_row=1)
+        form = normal_form(DenialConstraint(comparisons), schema.domain)
+    except NeverFires:
+        raise RequestError(f"No row can have {text[:200]}.", fix="a condition that some row can meet") from None
+    except (SchemaError, ConstraintProblem) as wrong:
+        detail = wrong.detail.replace("Constraint", "Condition", 1)
+        raise RequestError(detail, fix="--where \"ward = 'A' and age < 30\"") from None
+    if form.pairs or form.second:
+        raise RequestError("A condition speaks of one row.", fix="leave t1. and t2. out")
+    for name in form.attributes:
+        if name not in compiled.attributes:
+            raise RequestError(
+                f"{name!r} is not among the drawn columns.", fix=f"one of {', '.join(compiled.attributes)}"
+            )
+    return Condition(text, form.first)

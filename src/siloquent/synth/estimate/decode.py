@@ -1,0 +1,59 @@
+"""From drawn cells to a table of the source's own types: no placeholder values, no cell numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.schema import Attribute, Domain
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from siloquent.synth.spec.compiled import CompiledConstraints
+
+_TYPES = {"integer": "int64", "real": "float64", "category": "string", "boolean": "bool", "date": "date32"}
+_MOST_LABELS = 2**16
+
+
+def decoded(rows: NDArray[np.int32], compiled: CompiledConstraints, domain: Domain) -> pa.Table:
+    """``rows`` (rows, attributes of ``compiled``) as an Arrow table in declared order; ``id`` columns are 1..rows."""
+    import pyarrow as pa
+
+    columns, names = [], []
+    for attribute in domain:
+        if attribute.name in compiled.fresh:
+            columns.append(_fresh(attribute, len(rows)))
+        elif attribute.name in compiled.attributes:
+            columns.append(_values(attribute, rows[:, compiled.column(attribute.name)]))
+        else:
+            continue
+        names.append(attribute.name)
+    return pa.table(columns, names=names)
+
+
+def _fresh(attribute: Attribute, rows: int) -> pa.Array:
+    """Fresh numbers for an ``id`` column; they mean nothing."""
+    import pyarrow as pa
+
+    return pa.array(np.arange(1, rows + 1))
+
+
+def _values(attribute: Attribute, cells: NDArray[np.int32]) -> pa.Array:
+    """The declared values of ``cells``; NULL for NULL's cell, ``(other)`` for the cell of values not listed."""
+    import pyarrow as pa
+
+    if attribute.size <= _MOST_LABELS:
+        labels = [attribute.label(place) for place in range(attribute.size)]
+        return pa.array(labels, _type(attribute)).take(pa.array(cells))
+    distinct, back = np.unique(cells, return_inverse=True)
+    labels = [attribute.label(int(place)) for place in distinct]
+    return pa.array(labels, _type(attribute)).take(pa.array(back))
+
+
+def _type(attribute: Attribute) -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.timestamp("us") if attribute.kind == "datetime" else pa.type_for_alias(_TYPES[attribute.kind])

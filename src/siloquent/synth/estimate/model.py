@@ -1,0 +1,138 @@
+"""A fitted model as people hold it: rows without end, expected counts, rows that pass a condition. All of it free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import RequestError
+from siloquent.maths.graphical.fit import GraphicalModel
+from siloquent.synth.estimate.condition import Condition, condition_of
+from siloquent.synth.estimate.decode import decoded
+from siloquent.synth.estimate.frame import Frame
+from siloquent.synth.estimate.generate import draw
+from siloquent.synth.spec.spec import MOST_ROWS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from siloquent.schema import TableSchema
+    from siloquent.synth.estimate.tree import TreeLearner
+    from siloquent.synth.plan.tree import TreePlan
+
+MOST_TRIES = 100
+"""How many times as many rows as are asked for may be drawn for a condition that the model cannot be asked directly."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreeModel:
+    """A model of a table: what was released of it, fitted. ``sentence`` is the guarantee in words."""
+
+    plan: TreePlan
+    frame: Frame
+    fitted: GraphicalModel
+    sentence: str
+
+    @property
+    def schema(self) -> TableSchema:
+        """The declaration that its rows follow."""
+        return self.plan.schema
+
+    @property
+    def rows(self) -> int:
+        """How many rows the table has, up to noise."""
+        return self.frame.total
+
+    def draw(self, rows: int | None = None, *, where: str | None = None, seed: int = 0) -> pa.Table:
+        """Rows as an Arrow table in the source's own types, every hard constraint kept.
+
+        Args:
+            rows: How many; None: as many as the table has, up to noise.
+            where: Comparisons of columns with constants, joined by ``and``: ``ward = 'A' and age < 30``.
+            seed: Another seed gives other rows.
+        Raises:
+            RequestError: The condition cannot be read, or the model says that no row meets it.
+            ConstraintProblem: So many rows cannot be had under a key.
+        """
+        return self.decoded(self.cells(self.rows if rows is None else rows, where=where, seed=seed))
+
+    def cells(self, rows: int, *, where: str | None = None, seed: int = 0) -> NDArray[np.int32]:
+        """Rows as cells of the plan's attributes, shape (rows, attributes)."""
+        if not 1 <= rows <= MOST_ROWS:
+            raise RequestError(f"A draw has 1 to {MOST_ROWS:,} rows, not {rows:,}.", fix="--rows 10000")
+        if where is None:
+            return draw(self.frame, self.fitted, rows=rows, seed=seed, rates=self.plan.rates)
+        return self._where(rows, condition_of(where, self.schema, self.frame.compiled), seed)
+
+    def decoded(self, cells: NDArray[np.int32]) -> pa.Table:
+        """Cells as values."""
+        return decoded(cells, self.frame.compiled, self.schema.domain)
+
+    def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
+        """Expected counts of the groups of these columns, one axis each; ``groups`` says which values they hold.
+
+        Raises:
+            RequestError: A column is not modelled, but written by a constraint.
+        """
+        for name in attributes:
+            if name not in self.frame.names:
+                raise RequestError(
+                    f"{name!r} is not in the model.", fix=f"one of {', '.join(self.frame.names)}, each once"
+                )
+        places = tuple(self.frame.names.index(name) for name in attributes)
+        return self.fitted.marginal(places) * self.frame.total
+
+    def groups(self, attribute: str) -> list[str]:
+        """What each group of a modelled column holds, in words."""
+        place = self.frame.names.index(attribute)
+        return group_words(self.frame, place)
+
+    def explain(self) -> Mapping[str, Any]:
+        """The model in numbers: rows, columns, cliques, cells."""
+        names = self.frame.names
+        return {
+            "rows": self.frame.total,
+            "columns": list(names),
+            "cliques": [[names[v] for v in clique.attributes] for clique in self.fitted.tree.cliques],
+            "cells": self.fitted.tree.cells,
+            "guarantee": self.sentence,
+        }
+
+    def _where(self, rows: int, condition: Condition, seed: int) -> NDArray[np.int32]:
+        frame, fitted = condition.applied(self.frame, self.fitted)
+        wanted = rows
+        while wanted <= MOST_TRIES * rows:
+            drawn = draw(frame, fitted, rows=wanted, seed=seed)
+            passing = drawn[condition.met(drawn, self.frame.compiled)]
+            if len(passing) >= rows:
+                return passing[:rows]
+            wanted = 2 * wanted + 64
+        raise RequestError(
+            f"Fewer than {rows:,} of {MOST_TRIES * rows:,} drawn rows meet the condition.",
+            fix="a wider condition, or fewer rows",
+        )
+
+
+def model_from(learner: TreeLearner, sentence: str) -> TreeModel:
+    """The model of a run that has ended."""
+    return TreeModel(learner.plan, learner.frame, learner.finished(), sentence)
+
+
+def group_words(frame: Frame, place: int) -> list[str]:
+    """What each group of one attribute holds: a value, a range, or how many values."""
+    fine, cells = frame.fines[place], frame.group_of_cells(place)
+    made = []
+    for group in range(frame.sizes[place]):
+        inside = np.flatnonzero(cells == group)
+        first, last = fine.attribute.label(int(inside[0])), fine.attribute.label(int(inside[-1]))
+        if len(inside) == 1:
+            made.append("NULL" if first is None else str(first))
+        elif fine.ordered:
+            made.append(f"{first} .. {last}")
+        else:
+            made.append(f"{len(inside)} rare values")
+    return made

@@ -1,0 +1,207 @@
+"""Engine ``tree``: read noisy marginals, fit the model, say what to measure next, draw. It sees noisy numbers alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.maths.graphical.fit import GraphicalModel, Target, fit
+from siloquent.maths.graphical.marginals import Spreader, conditioned
+from siloquent.maths.graphical.triangulate import cells, cliques, mask_of
+from siloquent.synth.estimate.frame import Frame, frame_of
+from siloquent.synth.estimate.keep import Tables
+from siloquent.synth.spec.fine import Fine
+from siloquent.synth.spec.measured import Measurements, Noisy, Offer
+
+if TYPE_CHECKING:
+    from siloquent.synth.plan.tree import TreePlan
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Axes = tuple[int, ...]
+
+EVALUATIONS = 12
+"""Passes of belief propagation after each round; the next round goes on from there."""
+LAST_EVALUATIONS = 250
+GROWTH = 1 / 3
+MOST_CELLS = 3_000
+"""The most cells of one marginal."""
+
+
+class TreeLearner:
+    """The model while it grows. Every answer is a function of the plan and of what was released before."""
+
+    def __init__(self, plan: TreePlan, *, extra: Tables | None = None) -> None:
+        self.plan, self.extra = plan, extra
+        self._joints: dict[Axes, Target] = {}
+        self._times: dict[Axes, int] = {}
+        self._frame: Frame | None = None
+        self._model: GraphicalModel | None = None
+        self._finished = False
+        self._excess, self._among = 0.0, 1
+
+    @property
+    def frame(self) -> Frame:
+        """What the fine counts said."""
+        assert self._frame is not None
+        return self._frame
+
+    @property
+    def model(self) -> GraphicalModel:
+        """The model as it stands."""
+        assert self._model is not None
+        return self._model
+
+    def begin(self, fines: Sequence[Fine], fine: Sequence[Noisy], tables: Sequence[Noisy]) -> Sequence[Integers]:
+        """Groups and masks from the fine counts, and the model of independent columns."""
+        self._frame = frame_of(self.plan.compiled, fines, fine, tables, extra=self.extra)
+        self._fit(2 * EVALUATIONS)
+        return self._frame.groups
+
+    def offer(self, share: float) -> Offer:
+        """Unmeasured candidates that keep the model within its size, with what the model expects of them."""
+        sizes, limit = self.frame.sizes, self.plan.effort.cells * min(1.0, share + GROWTH)
+        known = [mask_of(axes) for axes in (*self._joints, *self.frame.masks)]
+        within = [set(clique.attributes) for clique in self.model.tree.cliques]
+        opened = []
+        for number, axes in enumerate(self.plan.candidates):
+            if axes in self._joints or math.prod(sizes[axis] for axis in axes) > MOST_CELLS:
+                continue
+            held = any(set(axes) <= clique for clique in within)
+            size = self.model.tree.cells if held else cells(sizes, cliques(sizes, [*known, mask_of(axes)]))
+            if size <= limit:
+                opened.append(number)
+        expected = _Expected(self.model, self.frame.total)
+        return Offer(tuple(opened), tuple(expected.of(self.plan.candidates[number]) for number in opened))
+
+    def again(self) -> int:
+        """The measured candidate with the most noise in all, repeated ones counted."""
+        worst = max(self._joints, key=lambda axes: self._joints[axes].values.size / math.sqrt(self._times[axes]))
+        return self.plan.candidates.index(worst)
+
+    def learn(self, joint: Noisy) -> None:
+        """Read one more marginal and fit on."""
+        names = self.frame.names
+        axes = tuple(names.index(name) for name in joint.attributes)
+        values, variance = joint.counts.astype(np.float64), float(joint.variance)
+        times = self._times.get(axes, 0)
+        if joint.candidates:
+            gap = np.abs(values - self.frame.total * self.model.marginal(axes)).sum()
+            self._excess = float(gap) - math.sqrt(2 / math.pi * variance) * values.size
+            self._among = joint.candidates
+        if times:
+            values = (self._joints[axes].values * times + values) / (times + 1)
+        self._times[axes] = times + 1
+        self._joints[axes] = Target(axes, values, np.array(variance / (times + 1)))
+        self._finished = False
+        self._fit(EVALUATIONS)
+
+    def finished(self) -> GraphicalModel:
+        """The model of all that was measured, fitted to the end."""
+        if not self._finished:
+            self._fit(LAST_EVALUATIONS)
+            self._finished = True
+        return self.model
+
+    def output(self, marginals: Sequence[Axes]) -> list[NDArray[np.float64]]:
+        """What the rows to be put out have in the groups of these marginals, scaled to the number of rows."""
+        from siloquent.synth.estimate.generate import draw
+
+        made = draw(self.frame, self.finished(), rows=self.rows, seed=self.plan.spec.seed, rates=self.plan.rates)
+        codes = [
+            fine_groups[fine.of(made[:, self.plan.compiled.column(fine.name)])]
+            for fine, fine_groups in zip(self.frame.fines, self.frame.groups, strict=True)
+        ]
+        scale, sizes = self.frame.total / len(made), self.frame.sizes
+        found = []
+        for axes in marginals:
+            shape = tuple(sizes[axis] for axis in axes)
+            code = np.ravel_multi_index(tuple(codes[axis] for axis in axes), shape)
+            found.append(np.bincount(code, minlength=math.prod(shape)).reshape(shape) * scale)
+        return found
+
+    def has_measured(self, axes: Axes) -> bool:
+        """Whether the joint of these attributes was measured, alone or with others."""
+        return any(set(axes) <= set(measured) for measured in self._joints)
+
+    def left_out(self, beta: float) -> float:
+        """With probability 1 - ``beta``, how many rows the model had in wrong cells of any candidate that was left.
+
+        More than noise alone would seem to do, at the last choice; the chosen one's own is read off its noisy counts.
+        """
+        selection = self.plan.selection
+        if not selection.rounds:
+            return 0.0
+        return max(self._excess, 0.0) + math.log(max(self._among, 2) / beta) / float(selection.rate)
+
+    @property
+    def rows(self) -> int:
+        """How many rows are put out."""
+        return self.frame.total if self.plan.spec.rows is None else self.plan.spec.rows
+
+    def _fit(self, evaluations: int) -> None:
+        start: Mapping[Axes, Floats] = {} if self._model is None else self._model.potentials
+        targets = [*self.frame.targets, *self._joints.values()]
+        self._model = fit(
+            self.frame.sizes,
+            targets,
+            total=float(self.frame.total),
+            masks=self.frame.masks,
+            start=start,
+            evaluations=evaluations,
+        )
+
+
+class _Expected:
+    """Expected counts of many candidates; what they share is computed once."""
+
+    def __init__(self, model: GraphicalModel, total: int) -> None:
+        self.model, self.total = model, total
+        self._spreaders: dict[tuple[int, int] | None, Spreader] = {None: Spreader(model.tree, model.beliefs)}
+        self._pairs: dict[tuple[tuple[int, int] | None, int], dict[int, Floats]] = {}
+
+    def of(self, axes: Axes) -> Floats:
+        """Expected counts in the cells of one candidate."""
+        if len(axes) == 2:
+            return self.total * self._pair(None, axes[0], axes[1])
+        # Every triple holds a target; the smallest of three attributes makes the fewest slices.
+        by = min(axes, key=lambda axis: self.model.tree.sizes[axis])
+        first, second = (axis for axis in axes if axis != by)
+        slices = [self._pair((by, value), first, second) for value in range(self.model.tree.sizes[by])]
+        return self.total * np.moveaxis(np.stack(slices), 0, axes.index(by))
+
+    def _pair(self, condition: tuple[int, int] | None, a: int, b: int) -> Floats:
+        key = (condition, a)
+        if key not in self._pairs:
+            if condition not in self._spreaders:
+                assert condition is not None
+                held = conditioned(self.model.tree, self.model.beliefs, *condition)
+                self._spreaders[condition] = Spreader(self.model.tree, held)
+            self._pairs[key] = self._spreaders[condition].pairs(a)
+        return self._pairs[key][b]
+
+
+def model_of(plan: TreePlan, measured: Measurements, *, extra: Tables | None = None) -> TreeLearner:
+    """The learner as it stood when the run ended: read again, step by step, from what was released."""
+    learner = TreeLearner(plan, extra=extra)
+    learner.begin(fines_of(plan, measured), measured.of_kind("fine"), measured.of_kind("table"))
+    for joint in measured.of_kind("joint"):
+        learner.learn(joint)
+    learner.finished()
+    return learner
+
+
+def fines_of(plan: TreePlan, measured: Measurements) -> list[Fine]:
+    """The fine domains as they were at the end of a run."""
+    starts = dict(measured.starts)
+    return [
+        Fine(fine.attribute, starts[fine.name], _ordered(fine, starts[fine.name]), fine.cuts) for fine in plan.fines
+    ]
+
+
+def _ordered(fine: Fine, starts: Integers) -> int:
+    return int((starts < fine.attribute.steps).sum()) if fine.ordered else 0

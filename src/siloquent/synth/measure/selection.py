@@ -1,0 +1,58 @@
+"""Choosing what to measure next: the marginal that the model gets most wrong, by an exact private choice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from siloquent.synth.plan.budget import Noise, Selection
+
+Integers = NDArray[np.int64]
+
+
+def utilities(exact: Sequence[Integers], expected: Sequence[NDArray[np.float64]], *, deviation: float) -> Integers:
+    """How many rows the model puts into wrong cells of each marginal, less what noise alone would seem to do.
+
+    Privacy:
+        None: exact. A row that comes or goes moves each number by at most one, a replaced row by two: ``expected`` and
+        the correction are functions of what was released before.
+    """
+    found = [
+        int(np.abs(count - np.rint(model).astype(np.int64)).sum())
+        - round(math.sqrt(2 / math.pi) * deviation * count.size)
+        for count, model in zip(exact, expected, strict=True)
+    ]
+    return np.array(found, dtype=np.int64)
+
+
+def choose(scores: Integers, *, selection: Selection) -> int:
+    """The place of one candidate, larger scores more likely.
+
+    Privacy:
+        One round of ``selection``: bounded range ``selection.range`` (g^2/8 of rho) by the exponential mechanism, or
+        that epsilon by permute-and-flip, where one unit moves each score by at most ``selection.sensitivity``.
+        Proof: docs/explanation/selection.md.
+    """
+    from siloquent.privacy.noise import exponential, permute_and_flip
+
+    draw = exponential if selection.law == "gaussian" else permute_and_flip
+    return draw(scores, rate=selection.rate)
+
+
+def noisy(counts: Integers, noise: Noise) -> Integers:
+    """``counts`` with independent noise on each.
+
+    Privacy:
+        ``noise.event``, where one unit changes ``counts`` by at most ``noise.sensitivity`` (squared L2, or L1).
+    """
+    from siloquent.privacy.noise import add_gaussian, add_laplace
+
+    flat = np.ascontiguousarray(counts, dtype=np.int64).ravel()
+    if noise.law == "gaussian":
+        return add_gaussian(flat, variance=noise.parameter).reshape(counts.shape)
+    return add_laplace(flat, scale=noise.parameter).reshape(counts.shape)

@@ -1,0 +1,62 @@
+"""Which fine cells an attribute begins with, and into which parts a full one is split: public rules, no rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.schema import Attribute
+from siloquent.synth.spec.fine import Fine
+
+MOST_FINE = 1_024
+FIRST_PARTS, PARTS, MOST_LEVELS = 128, 16, 4
+FULL = 0.02
+"""A run with so large a share of the rows is looked at more closely."""
+
+
+def fine_of(attribute: Attribute, cuts: tuple[int, ...] = ()) -> Fine:
+    """The declared bins, else every cell where they are few, else ``FIRST_PARTS`` equal parts."""
+    steps, size = attribute.steps, attribute.size
+    extra = np.arange(steps, size)
+    if not (attribute.is_numeric or attribute.is_temporal):
+        return Fine(attribute, np.arange(size), 0, tuple(sorted(cuts)))
+    if attribute.edges:
+        starts = np.array(_edge_places(attribute), dtype=np.int64)
+    elif steps <= MOST_FINE:
+        starts = np.arange(steps)
+    else:
+        starts = np.arange(FIRST_PARTS, dtype=np.int64) * steps // FIRST_PARTS
+    starts = np.union1d(starts, [cut for cut in cuts if 0 < cut < steps]).astype(np.int64)
+    return Fine(attribute, np.concatenate([starts, extra]).astype(np.int64), len(starts), tuple(sorted(cuts)))
+
+
+def _edge_places(attribute: Attribute) -> list[int]:
+    """The first cell of each declared bin; edges are on the grid, so this is exact."""
+    lo, grid = Fraction(attribute.lo), Fraction(attribute.grid or 1)  # type: ignore[arg-type]
+    return [int((Fraction(edge) - lo) / grid) for edge in attribute.edges[:-1]]
+
+
+def levels_of(fine: Fine) -> int:
+    """How often the runs may be split until each is a single cell, the first count included."""
+    if fine.attribute.edges or fine.ordered == 0:
+        return 1
+    levels, width = 1, int(fine.widths[: fine.ordered].max(initial=1))
+    while width > 1 and levels < MOST_LEVELS:
+        levels, width = levels + 1, -(-width // PARTS)
+    return levels
+
+
+def split(fine: Fine, counts: NDArray[np.integer], *, total: float) -> tuple[Fine, NDArray[np.bool_]]:
+    """Full runs in ``PARTS`` parts each, and which runs of the result are new."""
+    full = (counts[: fine.ordered] >= FULL * total) & (fine.widths[: fine.ordered] > 1)
+    new = [
+        start + np.arange(min(PARTS, width), dtype=np.int64) * width // min(PARTS, width)
+        for start, width in zip(fine.starts[: fine.ordered][full], fine.widths[: fine.ordered][full], strict=True)
+    ]
+    parts = np.concatenate(new) if new else np.zeros(0, dtype=np.int64)
+    starts = np.union1d(fine.starts, parts)
+    ordered = fine.ordered + len(starts) - len(fine.starts)
+    return replace(fine, starts=starts, ordered=ordered), np.isin(starts, parts)

@@ -1,0 +1,268 @@
+"""The plan of engine ``tree``: steps, their noise, limits of the model. From request and declaration alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import chain, combinations
+from typing import TYPE_CHECKING
+
+from siloquent.errors import AccuracyUnreachable, RequestError
+from siloquent.privacy import Composed, Event, accountant, digits
+from siloquent.synth.plan.budget import (
+    ONE_WAY,
+    SELECTION,
+    TABLES_LEAST,
+    TABLES_MOST,
+    TABLES_TOGETHER,
+    Law,
+    Noise,
+    Selection,
+    noise_for,
+    selection_for,
+    two_thirds,
+)
+from siloquent.synth.plan.constraints import Circumstances, compile_constraints
+from siloquent.synth.plan.fine import fine_of, levels_of
+from siloquent.synth.spec.compiled import CompiledConstraints, TableNeed
+from siloquent.synth.spec.fine import Fine
+from siloquent.synth.spec.spec import SynthSpec
+
+if TYPE_CHECKING:
+    from siloquent.schema import TableSchema
+
+MOST_COLUMNS = 100
+MOST_ROUNDS = 120
+MOST_TRIPLE = 3_000
+"""The most cells of a marginal of three columns."""
+HOPELESS = 20
+"""A round whose noise is more than a twentieth of the table in every cell teaches nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What a quality means: rounds per column, and the most cells of the model."""
+
+    rounds: float
+    cells: int
+
+
+EFFORTS = {"fast": Effort(1.4, 50_000), "default": Effort(2.6, 400_000), "best": Effort(3.2, 1_000_000)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreePlan:
+    """How a run will go.
+
+    Attributes:
+        fines: The fine domain of each modelled attribute, as it begins.
+        one_way: The noise of each level of each attribute's fine counts.
+        levels: How many levels each attribute may have.
+        tables: Functional dependencies whose histogram is measured, with its noise.
+        selection: The choice of marginals.
+        joint: The noise of a chosen marginal.
+        report: The noise of the mean 1-way error and of the mean 2-way error; None without a report.
+        event: All of it, in the worst case.
+    """
+
+    spec: SynthSpec
+    schema: TableSchema
+    compiled: CompiledConstraints
+    amount: Fraction
+    fines: tuple[Fine, ...]
+    one_way: tuple[Noise, ...]
+    levels: tuple[int, ...]
+    tables: tuple[tuple[TableNeed, Noise], ...]
+    selection: Selection
+    joint: Noise | None
+    report: tuple[Noise, Noise] | None
+    candidates: tuple[tuple[int, ...], ...]
+    effort: Effort
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The modelled attributes."""
+        return tuple(fine.name for fine in self.fines)
+
+    @property
+    def rounds(self) -> int:
+        """How many marginals are chosen."""
+        return self.selection.rounds
+
+    @property
+    def event(self) -> Event:
+        """Everything that the run may release."""
+        fine = [noise.event for noise, levels in zip(self.one_way, self.levels, strict=True) for _ in range(levels)]
+        joints = [] if self.joint is None else [self.joint.event] * self.rounds
+        report = [noise.event for noise in self.report or ()]
+        tables = [noise.event for _, noise in self.tables]
+        return Composed(tuple(chain(fine, tables, self.selection.events, joints, report)))
+
+    @property
+    def price(self) -> Fraction:
+        """The worst case in the account's epsilon or rho, exactly as the ledger rounds it."""
+        book = accountant(self.schema.budget.accountant)
+        return Fraction(book.cost(self.event).amount, book.scale)
+
+    @property
+    def rates(self) -> dict[int, float]:
+        """Public rates of soft constraints, by number."""
+        from siloquent.privacy import exact
+
+        return {int(number): float(exact(rate)) for number, rate in self.spec.rates.items()}
+
+    def prices(self) -> tuple[tuple[str, float], ...]:
+        """What each kind of step costs, in epsilon or rho."""
+        book = accountant(self.schema.budget.accountant)
+
+        def price(*events: Event) -> float:
+            return float(Fraction(book.cost(Composed(events)).amount, book.scale))
+
+        fine = [noise.event for noise, levels in zip(self.one_way, self.levels, strict=True) for _ in range(levels)]
+        found = [("single columns", price(*fine))]
+        if self.tables:
+            found.append(("tables of dependencies", price(*(noise.event for _, noise in self.tables))))
+        if self.joint is not None:
+            found.append((f"choices of {self.rounds} joints", price(*self.selection.events)))
+            found.append((f"counts of {self.rounds} joints", price(*[self.joint.event] * self.rounds)))
+        if self.report is not None:
+            found.append(("comparison with the truth", price(*(noise.event for noise in self.report))))
+        return tuple(found)
+
+
+def plan_tree(spec: SynthSpec, schema: TableSchema) -> TreePlan:
+    """The plan of ``spec``.
+
+    Raises:
+        UnknownName, RequestError, ConstraintProblem: It cannot be done so.
+        AccuracyUnreachable: The budget is too small to teach anything; the message says which is not.
+    """
+    columns = _columns(spec, schema)
+    law: Law = "gaussian" if schema.budget.accountant == "zcdp" else "laplace"
+    at = schema.budget.delta - schema.budget.delta_events
+    amount = spec.budget.in_account(schema.budget.accountant, delta=at)
+    unit = _sensitivity(schema, law)
+    countable = [name for name in columns if schema.domain[name].is_countable]
+    first = noise_for(law, amount * ONE_WAY / len(countable), unit)
+    table = noise_for(law, amount * TABLES_MOST, unit)
+    compiled = compile_constraints(
+        schema,
+        columns=columns,
+        constraints=None if spec.constraints == "declared" else (),
+        circumstances=Circumstances(spec.rows, first.deviation, table.deviation, tuple(sorted(spec.references))),
+    )
+    return _split(spec, schema, compiled, amount=amount, law=law, unit=unit)
+
+
+def _columns(spec: SynthSpec, schema: TableSchema) -> tuple[str, ...]:
+    """The chosen columns in declared order."""
+    wanted = schema.domain.names if spec.columns is None else [schema.domain[name].name for name in spec.columns]
+    columns = tuple(name for name in schema.domain.names if name in wanted)
+    countable = [name for name in columns if schema.domain[name].is_countable]
+    if not countable:
+        raise RequestError("There is no column with declared cells to synthesise; id and text columns have none.")
+    if len(countable) > MOST_COLUMNS:
+        raise RequestError(
+            f"{len(countable)} columns are more than the {MOST_COLUMNS} that one model takes.",
+            fix='columns = ["age", "ward"], the ones that matter',
+        )
+    for name in spec.targets:
+        if schema.domain[name].name not in countable:
+            raise RequestError(f"The target {name!r} is not among the synthesised columns.")
+    return columns
+
+
+def _sensitivity(schema: TableSchema, law: Law) -> int:
+    """What one unit changes in a vector that counts every row once: squared L2, or L1."""
+    rows = schema.unit.max_rows * (2 if schema.replace_one and law == "laplace" else 1)
+    if law == "laplace":
+        return rows
+    return rows**2 * (2 if schema.replace_one else 1)
+
+
+def _split(
+    spec: SynthSpec, schema: TableSchema, compiled: CompiledConstraints, *, amount: Fraction, law: Law, unit: int
+) -> TreePlan:
+    fines = tuple(fine_of(schema.domain[name], compiled.cuts.get(name, ())) for name in compiled.modelled)
+    levels = tuple(levels_of(fine) for fine in fines)
+    needs = [need for need in compiled.needs if need.measured]
+    shares = _table_shares(needs, schema, amount, unit)
+    tables = [(need, noise_for(law, amount * share, unit)) for need, share in zip(needs, shares, strict=True)]
+    effort = EFFORTS[spec.quality]
+    candidates = _candidates(spec, compiled.modelled, schema)
+    rounds = min(round(effort.rounds * len(fines)), len(candidates), MOST_ROUNDS)
+    left = amount * (1 - sum(shares) - spec.shares)
+    weights = two_thirds([min(len(fine.starts), 256) for fine in fines])
+    first = amount * ONE_WAY if rounds else left
+    one_way = tuple(noise_for(law, first * w / n, unit) for w, n in zip(weights, levels, strict=True))
+    rest = left - first
+    chosen = schema.unit.max_rows * (2 if schema.replace_one else 1)
+    selection = selection_for(law, rest * SELECTION, rounds=rounds, sensitivity=chosen)
+    joint = noise_for(law, rest * (1 - SELECTION) / rounds, unit) if rounds else None
+    made = TreePlan(
+        spec=spec,
+        schema=schema,
+        compiled=compiled,
+        amount=amount,
+        fines=fines,
+        one_way=one_way,
+        levels=levels,
+        tables=tuple(tables),
+        selection=selection,
+        joint=joint,
+        report=_report(spec, schema, len(fines), amount, law),
+        candidates=candidates,
+        effort=effort,
+    )
+    _require_worth(made, schema)
+    return made
+
+
+def _candidates(spec: SynthSpec, modelled: tuple[str, ...], schema: TableSchema) -> tuple[tuple[int, ...], ...]:
+    """All pairs, and all triples that hold a target."""
+    pairs = list(combinations(range(len(modelled)), 2))
+    targets = [modelled.index(name) for t in spec.targets if (name := schema.domain[t].name) in modelled]
+    triples = {tuple(sorted((t, *pair))) for t in targets for pair in pairs if t not in pair}
+    return (*pairs, *sorted(triples))
+
+
+def _table_shares(needs: list[TableNeed], schema: TableSchema, amount: Fraction, unit: int) -> list[Fraction]:
+    """Shares of the budget for histograms of FDs: a mean count of five standard deviations, within 2 and 5 percent."""
+    shares = []
+    for need in needs:
+        share = TABLES_LEAST
+        if schema.size_hint:
+            wanted = Fraction(5 * math.prod(need.lhs_sizes), schema.size_hint) ** 2 * unit / 2
+            share = min(max(wanted / amount, TABLES_LEAST), TABLES_MOST)
+        shares.append(share)
+    together = sum(shares, Fraction(0))
+    return [share * TABLES_TOGETHER / together for share in shares] if together > TABLES_TOGETHER else shares
+
+
+def _report(spec: SynthSpec, schema: TableSchema, count: int, amount: Fraction, law: Law) -> tuple[Noise, Noise] | None:
+    """Noise of two sums over marginals: a row that comes or goes moves each marginal's distance by at most one."""
+    from siloquent.privacy import exact
+
+    share = exact(spec.report)
+    if not share:
+        return None
+    moved = schema.unit.max_rows * (2 if schema.replace_one else 1)
+    sums = [moved * count, moved * max(count * (count - 1) // 2, 1)]
+    first, second = (noise_for(law, amount * share / 2, s**2 if law == "gaussian" else s) for s in sums)
+    return first, second
+
+
+def _require_worth(plan: TreePlan, schema: TableSchema) -> None:
+    """Refuse noise that drowns the table, where its size is known."""
+    noise = plan.joint if plan.joint is not None else plan.one_way[0]
+    if schema.size_hint is None or noise.deviation * HOPELESS <= schema.size_hint:
+        return
+    times = (noise.deviation * HOPELESS / schema.size_hint) ** (2 if noise.law == "gaussian" else 1)
+    enough = plan.amount * math.ceil(times * 1.05)
+    book = accountant(schema.budget.accountant)
+    raise AccuracyUnreachable(
+        f"The noise of one marginal would be {noise.deviation:,.0f} rows a cell, and the table has about "
+        f"{schema.size_hint:,} rows: nothing could be learned.",
+        fix=f"a budget of {book.symbol} {digits(enough)} or more, or fewer columns",
+    )

@@ -1,0 +1,163 @@
+"""A synthesis as a release: rows, model, measurements, report and manifest; and back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from siloquent.errors import ReleaseError
+from siloquent.maths.graphical.fit import GraphicalModel
+from siloquent.maths.graphical.tree import Clique, JunctionTree
+from siloquent.releases import Manifest, ReleaseFile, Rendered, guarantee_to_plain, read_manifest
+from siloquent.releases.arrays import pack, unpack
+from siloquent.releases.writing import write_files
+from siloquent.synth.estimate.frame import frame_of
+from siloquent.synth.estimate.model import TreeModel
+from siloquent.synth.estimate.page import page
+from siloquent.synth.estimate.tree import fines_of
+from siloquent.synth.plan.tree import plan_tree
+from siloquent.synth.references import reference_digests, tables_from_plain, tables_to_plain
+from siloquent.synth.spec.declared import schema_from_plain, to_plain
+from siloquent.synth.spec.measured import measurements_from_bytes
+from siloquent.synth.spec.release import SyntheticRelease
+from siloquent.synth.spec.spec import spec_from_plain
+from siloquent.version import VERSION
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS, MODEL, MEASURED, PAGE, REPORT = "rows.parquet", "model.npz", "measurements.npz", "report.html", "report.json"
+MOST_BYTES = 2**28
+
+
+def save_release(release: SyntheticRelease, folder: Path) -> Path:
+    """Write the release as ``folder``, whole or not at all; an equal one that is there already stays.
+
+    Raises:
+        ReleaseError: Something else is there, or the disk refuses.
+    """
+    return write_files(folder, manifest_of(release), _entries(release), _contents(release))
+
+
+def rendered(release: SyntheticRelease) -> Rendered:
+    """What ``save_release`` would write of ``release``."""
+    contents: dict[str, pa.Table | Callable[[bytes], bool]] = {
+        name: content if not isinstance(content, bytes) else _same(content)
+        for name, content in _contents(release).items()
+    }
+    return Rendered(manifest_of(release), _entries(release), contents)
+
+
+def load_model(folder: Path) -> TreeModel:
+    """The model in a release's folder; hashes are checked before anything is read.
+
+    Raises:
+        ReleaseError: It is no release of a synthesis, or was changed after its release.
+    """
+    arrays, words = unpack(_checked(folder, MODEL))
+    measured = measurements_from_bytes(_checked(folder, MEASURED))
+    try:
+        schema = schema_from_plain(words["table"])
+        plan = plan_tree(spec_from_plain(words["spec"]), schema)
+        fine, tables = measured.of_kind("fine"), measured.of_kind("table")
+        extra = tables_from_plain(plan, words["references"])
+        frame = frame_of(plan.compiled, fines_of(plan, measured), fine, tables, extra=extra)
+        cliques = tuple(Clique(tuple(a), tuple(s), shared, parent) for a, s, shared, parent in words["cliques"])
+        sizes = [int(np.prod(clique.shape)) for clique in cliques]
+        parts = np.split(arrays["beliefs"], np.cumsum(sizes)[:-1].astype(int))
+        beliefs = tuple(part.reshape(clique.shape) for part, clique in zip(parts, cliques, strict=True))
+        return TreeModel(
+            plan, frame, GraphicalModel(JunctionTree(frame.sizes, cliques), beliefs, {}), words["sentence"]
+        )
+    except (KeyError, TypeError, ValueError):
+        raise ReleaseError("The model was cut or changed.", fix="siloquent verify RELEASE") from None
+
+
+def load_report(folder: Path) -> dict[str, Any]:
+    """The report's numbers in a release's folder."""
+    found: dict[str, Any] = json.loads(_checked(folder, REPORT))
+    return found
+
+
+def manifest_of(release: SyntheticRelease) -> Manifest:
+    """The release's own page, without files."""
+    plan, (ledger, seq, digest) = release.model.plan, release.receipt
+    return Manifest(
+        id=release.id,
+        task="synth",
+        package=f"siloquent {VERSION}",
+        table=plan.schema.name,
+        schema=f"sha256:{release.schema_digest}",
+        request={
+            "query": f"synth {plan.schema.name}",
+            "synth": plan.spec.plain(),
+            "constraints": [f"{one.text}: {one.kept}" for one in plan.compiled.constraints],
+            "references": reference_digests(plan.spec),
+            "omitted": [a.name for a in plan.schema.domain if a.name not in release.rows.column_names],
+        },
+        guarantee=guarantee_to_plain(release.guarantee),
+        accuracy={"promise": "report.html says how far columns and pairs may be off", "label": "report"},
+        receipt={"ledger": ledger, "seq": seq, "hash": digest},
+        files=(),
+        known=release.report.known,
+    )
+
+
+def _entries(release: SyntheticRelease) -> tuple[ReleaseFile, ...]:
+    grid = {
+        a.name: str(a.grid) for a in release.model.schema.domain if a.is_numeric and a.name in release.rows.schema.names
+    }
+    return (
+        ReleaseFile(ROWS, "", release.rows.num_rows, tuple(release.rows.column_names), grid),
+        ReleaseFile(MODEL, "", release.model.fitted.tree.cells, ("beliefs",), {}),
+        ReleaseFile(MEASURED, "", len(release.measurements.steps), ("counts", "starts"), {"counts": "1"}),
+        ReleaseFile(PAGE, "", 1, (), {}),
+        ReleaseFile(REPORT, "", 1, (), {}),
+    )
+
+
+def _contents(release: SyntheticRelease) -> dict[str, pa.Table | bytes]:
+    return {
+        ROWS: release.rows,
+        MODEL: model_bytes(release.model),
+        MEASURED: release.measurements.to_bytes(),
+        PAGE: page(release.report).encode(),
+        REPORT: release.report.to_json().encode(),
+    }
+
+
+def model_bytes(model: TreeModel) -> bytes:
+    """The model as a file that holds no code."""
+    cliques = [[list(c.attributes), list(c.shape), c.shared, c.parent] for c in model.fitted.tree.cliques]
+    words = {
+        "spec": model.plan.spec.plain(),
+        "table": to_plain(model.schema),
+        "references": tables_to_plain(model.plan, model.frame.tables),
+        "cliques": cliques,
+        "sentence": model.sentence,
+    }
+    return pack({"beliefs": np.concatenate([belief.ravel() for belief in model.fitted.beliefs])}, words)
+
+
+def _same(content: bytes) -> Callable[[bytes], bool]:
+    return lambda data: data == content
+
+
+def _checked(folder: Path, name: str) -> bytes:
+    """The bytes of one file of a release, if they are what the manifest says."""
+    manifest = read_manifest(folder)
+    entry = next((file for file in manifest.files if file.name == name), None)
+    path = folder / name
+    if manifest.task != "synth" or entry is None or path.is_symlink() or not path.is_file():
+        raise ReleaseError(f"{folder} holds no synthetic table.", fix="siloquent release list")
+    if path.stat().st_size > MOST_BYTES:
+        raise ReleaseError(f"{path} is too large.")
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest() != entry.sha256:
+        raise ReleaseError(f"{name} was changed after its release.", fix=f"siloquent verify {manifest.id}")
+    return data

@@ -1,0 +1,91 @@
+"""The quality report as numbers: what a reader should know about a synthetic table."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One constraint: how it is kept, and how often the output breaks it, counted in both directions and in one."""
+
+    number: int
+    text: str
+    hard: bool
+    kind: str
+    how: str
+    pairs: int | None = None
+    one_way: int | None = None
+    possible: int | None = None
+    rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its groups with the noisy share of the rows, a 95 percent band, and the output's share."""
+
+    name: str
+    groups: tuple[str, ...]
+    noisy: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    output: tuple[float, ...]
+    modelled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two columns: whether their joint was measured, and by how much (total variation) the model may be off.
+
+    Of a measured pair this is what noise does to it; of another, a bound that holds with probability 95 percent.
+    """
+
+    first: str
+    second: str
+    measured: bool
+    off: float
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """A number that was bought of the truth, with its 95 percent interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class QualityReport:
+    """All parts; ``known``: what a reader should know besides, in sentences."""
+
+    table: str
+    rows: int
+    total: int
+    guarantee: str
+    receipt: tuple[str, int, str]
+    prices: tuple[tuple[str, float], ...]
+    constraints: tuple[Kept, ...]
+    columns: tuple[Column, ...]
+    pairs: tuple[Pair, ...]
+    cliques: tuple[tuple[str, ...], ...]
+    paid: tuple[Paid, ...]
+    known: tuple[str, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """The numbers as JSON takes them."""
+        return {"format": FORMAT, **asdict(self)}
+
+    def to_json(self) -> str:
+        """The numbers as one document."""
+        return json.dumps(self.plain(), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+
+    @property
+    def broken(self) -> int:
+        """How many hard constraints the output breaks: none, or it would not have been released."""
+        return sum(bool(one.hard and one.pairs) for one in self.constraints)

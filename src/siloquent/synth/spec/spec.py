@@ -1,0 +1,170 @@
+"""What is asked of a synthesis: one frozen value that checks itself, from Python or from a TOML file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+from siloquent.errors import RequestError
+from siloquent.privacy import exact
+from siloquent.privacy.prices import Budget, Exact
+
+Quality = Literal["fast", "default", "best"]
+QUALITIES: tuple[Quality, ...] = ("fast", "default", "best")
+MOST_ROWS = 10**8
+MOST_SHARES = Fraction(3, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class SynthSpec:
+    """A synthetic table to be made.
+
+    Args:
+        table: A declared table.
+        budget: What the run may cost.
+        rows: How many rows to put out; None: as many as the table has, up to noise.
+        engine: "tree", marginals on a junction tree.
+        quality: How much time and memory may go into the model: "fast", "default" or "best".
+        columns: The columns to synthesise; None: all.
+        targets: Columns that others will be predicted from: their joints with two others are measured too.
+        constraints: "declared", or "none".
+        references: Public CSV files that give a functional dependency's table, by the names of its columns:
+            ``{"zip_city": "zip_city.csv"}``.
+        rates: Public rates of soft constraints, by their number from 1: the output meets them.
+        measure_rates: The share of the budget that buys the rates of the other soft constraints.
+        report: The share of the budget that buys a comparison of the output with the truth.
+        seed: Of the drawn rows; noise has none.
+    """
+
+    table: str
+    budget: Budget
+    rows: int | None = None
+    engine: str = "tree"
+    quality: Quality = "default"
+    columns: tuple[str, ...] | None = None
+    targets: tuple[str, ...] = ()
+    constraints: Literal["declared", "none"] = "declared"
+    references: Mapping[str, str] = field(default_factory=dict)
+    rates: Mapping[str, Exact] = field(default_factory=dict)
+    measure_rates: Exact = 0
+    report: Exact = "0.02"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("columns", "targets"):
+            given = getattr(self, name)
+            if given is not None:
+                object.__setattr__(self, name, tuple(given))
+                if len(set(given)) != len(given):
+                    raise RequestError(f"{name} names a column twice.")
+        if self.rows is not None and not (_is_whole(self.rows) and 1 <= self.rows <= MOST_ROWS):
+            raise RequestError(
+                f"rows is a whole number from 1 to {MOST_ROWS:,}, not {self.rows!r}.", fix="rows = 10000"
+            )
+        if self.quality not in QUALITIES:
+            raise RequestError(f"quality is one of {', '.join(QUALITIES)}, not {self.quality!r}.")
+        if self.constraints not in ("declared", "none"):
+            raise RequestError(f"constraints is 'declared' or 'none', not {self.constraints!r}.")
+        if not _is_whole(self.seed) or not 0 <= self.seed < 2**63:
+            raise RequestError(f"seed is a whole number from 0 to 2^63 - 1, not {self.seed!r}.")
+        for name in ("measure_rates", "report"):
+            if not 0 <= exact(getattr(self, name)) < 1:
+                raise RequestError(f"{name} is a share of the budget, from 0 to below 1, not {getattr(self, name)!r}.")
+        if self.shares >= MOST_SHARES:
+            raise RequestError(
+                "measure_rates and report take three fifths of the budget or more; the model needs the rest.",
+                fix="report = 0.02",
+            )
+        for name, rate in self.rates.items():
+            if not (str(name).isdigit() and 0 <= exact(rate) <= 1):
+                raise RequestError(
+                    f"rates are shares by the number of a constraint, not {name!r} = {rate!r}.",
+                    fix='rates = { "3" = "0.018" }',
+                )
+
+    @property
+    def shares(self) -> Fraction:
+        """The part of the budget that does not go into the model."""
+        return exact(self.measure_rates) + exact(self.report)
+
+    def plain(self) -> dict[str, Any]:
+        """The request as JSON takes it; amounts as exact text, so that equal requests are equal."""
+        return {
+            "table": self.table,
+            "budget": self.budget.plain(),
+            "rows": self.rows,
+            "engine": self.engine,
+            "quality": self.quality,
+            "columns": None if self.columns is None else list(self.columns),
+            "targets": list(self.targets),
+            "constraints": self.constraints,
+            "references": dict(sorted(self.references.items())),
+            "rates": {name: str(exact(rate)) for name, rate in sorted(self.rates.items())},
+            "measure_rates": str(exact(self.measure_rates)),
+            "report": str(exact(self.report)),
+            "seed": self.seed,
+        }
+
+    def canonical(self) -> str:
+        """The request in one form: what keys are bound to and releases show."""
+        return json.dumps(self.plain(), sort_keys=True, ensure_ascii=False)
+
+
+def spec_from_plain(plain: Mapping[str, Any]) -> SynthSpec:
+    """The request that ``plain`` says: what ``SynthSpec.plain`` or a TOML file holds.
+
+    Raises:
+        RequestError: An unknown word (did you mean), or a value that is out of range.
+    """
+    from difflib import get_close_matches
+
+    known = [each.name for each in fields(SynthSpec)]
+    for name in plain:
+        if name not in known:
+            near = get_close_matches(str(name), known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise RequestError(f"A synthesis has no {str(name)[:40]!r}.{hint}", fix=f"use one of {', '.join(known)}")
+    if "table" not in plain or "budget" not in plain:
+        raise RequestError(
+            "A synthesis needs a table and a budget.", fix='table = "visits"\nbudget = { epsilon = "1" }'
+        )
+    values = {name: value for name, value in plain.items() if value is not None}
+    values["budget"] = _budget(plain["budget"])
+    try:
+        return SynthSpec(**values)
+    except (TypeError, AttributeError):
+        raise RequestError("A value of the synthesis has the wrong type.", fix="see docs/reference/synth.md") from None
+
+
+def read_spec(file: Path) -> SynthSpec:
+    """The request in a TOML file.
+
+    Raises:
+        RequestError: It cannot be read, or says something that is not understood.
+    """
+    import tomllib
+
+    try:
+        text = file.read_text(encoding="utf-8")
+        plain = tomllib.loads(text, parse_float=Decimal)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as failed:
+        why = str(failed) if isinstance(failed, tomllib.TOMLDecodeError) else "it is no readable UTF-8 file"
+        raise RequestError(f"{file} cannot be read as TOML: {why}.", fix="see docs/reference/synth.md") from None
+    return spec_from_plain(plain)
+
+
+def _budget(given: object) -> Budget:
+    if isinstance(given, Budget):
+        return given
+    if isinstance(given, Mapping) and set(given) <= {"epsilon", "delta", "rho"}:
+        return Budget(**given)
+    raise RequestError("A budget is a table of epsilon (with delta) or rho.", fix='budget = { epsilon = "1" }')
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

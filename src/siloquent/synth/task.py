@@ -1,0 +1,144 @@
+"""The walk through the rooms of synthesis: plan, reserve, measure, settle, and from there on free."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from siloquent.charging import Charge, guarantee_of, request_digest, require_planned
+from siloquent.errors import RequestError
+from siloquent.ledger import Permit, Stored
+from siloquent.synth.estimate.model import TreeModel, model_from
+from siloquent.synth.estimate.tree import TreeLearner, model_of
+from siloquent.synth.measure import Journal, measure
+from siloquent.synth.plan.tree import TreePlan, plan_tree
+from siloquent.synth.references import reference_digests, reference_tables
+from siloquent.synth.spec.measured import measurements_from_bytes
+from siloquent.synth.spec.release import SyntheticRelease
+from siloquent.synth.spec.spec import SynthSpec
+
+if TYPE_CHECKING:
+    from siloquent.schema import TableSchema
+    from siloquent.session import Session
+
+
+def explain(session: Session, spec: SynthSpec) -> TreePlan:
+    """How ``spec`` would be done and what it would cost: the plan of ``synthesize``, without touching data.
+
+    Raises:
+        As ``synthesize``, but for a budget that is too small.
+    """
+    schema = session.schema(spec.table)
+    session.account(spec.table)
+    return plan(spec, schema)
+
+
+def plan(spec: SynthSpec, schema: TableSchema) -> TreePlan:
+    """The plan of ``spec`` by the engine that it names.
+
+    Raises:
+        RequestError: there is no such engine; and as the engine's plan.
+    """
+    if spec.engine != "tree":
+        raise RequestError(f"There is no engine {spec.engine!r}.", fix='engine = "tree"')
+    return plan_tree(spec, schema)
+
+
+def synthesize(
+    session: Session,
+    spec: SynthSpec,
+    *,
+    key: str | None = None,
+    max_cost: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> SyntheticRelease:
+    """A synthetic table that keeps every hard constraint, and the model that makes more of it for nothing.
+
+    Args:
+        key: The idempotency key: the same key and request give the same release for nothing, and a run that was
+            killed goes on where it stopped.
+        max_cost: Refuse, before anything is spent, if the price in the account's epsilon or rho is higher.
+        progress: Told the number of finished steps, and nothing else.
+    Raises:
+        UnknownName, RequestError, ConstraintProblem, AccuracyUnreachable: It cannot be done so; nothing is spent.
+        BudgetExceeded: What is left does not pay for it; nothing is spent.
+        DataError: The source or the disk failed after the reservation; the charge stands, a retry with ``key`` is free.
+    Privacy:
+        The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
+        before a row is read. Model, rows and every further draw are post-processing and free.
+    """
+    schema, account = session.schema(spec.table), session.account(spec.table)
+    digest = request_digest(session, account, schema, "synth", spec.canonical(), reference_digests(spec))
+    charge = Charge(key, account, digest, max_cost, what="synthesis", dearer="a smaller budget")
+    chosen = plan(spec, schema)
+    extra = reference_tables(chosen)
+    permit = charge.held(session)
+    if permit is None:
+        charge.require_affordable(session, chosen.event)
+        session.table_of(schema)  # what is wrong with a source is found before it costs anything
+        permit = charge.reserve(session, chosen.event)
+    learner = None
+    if isinstance(permit, Permit):
+        require_planned(permit, chosen.event)
+        learner = TreeLearner(chosen, extra=extra)
+        permit = _measured(session, chosen, permit, learner, _journal(session, charge, progress))
+    return assemble(schema, permit, learner=learner)
+
+
+def assemble(schema: TableSchema, stored: Stored, *, learner: TreeLearner | None = None) -> SyntheticRelease:
+    """The release that the ledger keeps: the same at every replay.
+
+    Args:
+        learner: As it stood at the end of the run, if this process made it; it is read again otherwise.
+    Raises:
+        ReleaseError: What is stored is no synthesis.
+    Privacy:
+        Post-processing of what the ledger keeps: no row is read, nothing is charged.
+    """
+    from siloquent.synth.estimate.report import report_of
+
+    measured = measurements_from_bytes(stored.payload)
+    if learner is None:
+        from siloquent.synth.spec.spec import spec_from_plain
+
+        chosen = plan(spec_from_plain(_plain(measured.request)), schema)
+        learner = model_of(chosen, measured, extra=reference_tables(chosen))
+    guarantee = guarantee_of(schema, stored)
+    model: TreeModel = model_from(learner, guarantee.sentence())
+    codes = model.cells(learner.rows, seed=learner.plan.spec.seed)
+    report = report_of(learner, measured, codes, stored, guarantee)
+    return SyntheticRelease(
+        rows=model.decoded(codes),
+        model=model,
+        measurements=measured,
+        report=report,
+        guarantee=guarantee,
+        account=stored.account,
+        receipt=(stored.receipt.ledger, stored.receipt.seq, stored.receipt.hash),
+        schema_digest=schema.digest,
+    )
+
+
+def _plain(text: str) -> dict[str, object]:
+    import json
+
+    plain: dict[str, object] = json.loads(text)
+    return plain
+
+
+def _journal(session: Session, charge: Charge, progress: Callable[[int], None] | None) -> Journal:
+    """Finished steps lie beside the workspace's releases, under a name that only this request has."""
+    if charge.own_key is None:
+        return Journal(None, progress)
+    name = hashlib.sha256(f"{session.ledger.id}|{charge.own_key}|{charge.digest}".encode()).hexdigest()[:32]
+    return Journal(Path(session.workspace.folder) / "runs" / name, progress)
+
+
+def _measured(session: Session, chosen: TreePlan, permit: Permit, learner: TreeLearner, journal: Journal) -> Stored:
+    table = session.table_of(chosen.schema, spent="what was reserved")
+    measured = measure(chosen, table, permit, learner, journal)
+    stored = session.ledger.settle(permit, permit.event, measured.to_bytes())
+    journal.close()
+    return stored
