@@ -200,15 +200,15 @@ def draw_column(  # noqa: C901
 ) -> None:
     """Draw column ``target`` of the rows in ``order``, each given the stored ones; then store it.
 
-    Row by row: P[v] ~ chances[row, v] exp(-sum over rules of weight x partners that v breaks the rule with). An
+    Row by row: P[v] ~ chance of v x exp(-sum over rules of weight x partners that v breaks the rule with). An
     infinite weight forbids. Where nothing is left, ``stuck`` gets 1, the row stays as it was and is not stored.
 
     Args:
         rows: Cells, shape (rows, columns); changed in place.
         found: Room for counts, shape (rules, values).
         weights: Of the rules, shape (rules,); inf for hard ones, negative where a rate is to rise.
-        chances: Shape (rows, values).
-        uniforms: In [0, 1), one for each row.
+        chances: Shape (steps, values), one line for each entry of ``order``.
+        uniforms: In [0, 1), one for each entry of ``order``.
         stored: 1 if the rows are stored already, and are taken out before they are drawn again (Gibbs steps).
     """
     values = chances.shape[1]
@@ -226,19 +226,19 @@ def draw_column(  # noqa: C901
                 if found[rule, v]:
                     energy += weights[rule] * found[rule, v]
             total[v] = energy
-            if chances[place, v] > 0 and energy < low:
+            if chances[step, v] > 0 and energy < low:
                 low = energy
         mass = 0.0
         if low < np.inf:
             for v in range(values):
-                total[v] = chances[place, v] * np.exp(low - total[v]) if total[v] < np.inf else 0.0
+                total[v] = chances[step, v] * np.exp(low - total[v]) if total[v] < np.inf else 0.0
                 mass += total[v]
         if mass <= 0:
-            stuck[place] = 1
+            stuck[step] = 1
             if stored:
                 add(terms, axes, maps, cells, row, 1)
             continue
-        left = uniforms[place] * mass
+        left = uniforms[step] * mass
         chosen = values - 1
         for v in range(values):
             left -= total[v]

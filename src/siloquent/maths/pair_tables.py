@@ -117,15 +117,15 @@ class PairTables:
         Args:
             rows: Cells, shape (rows, columns), int64 and contiguous.
             weights: Of the rules, shape (rules,); infinite for hard ones.
-            chances: Shape (rows, values).
-            uniforms: In [0, 1), shape (rows,).
+            chances: For each entry of ``order`` a line, shape (steps, values).
+            uniforms: In [0, 1), shape (steps,).
             stored: Whether the rows are stored already and are taken out before they are drawn again.
         Returns:
-            Which rows have no value that breaks no hard rule; they are left as they were and not stored anew.
+            Which steps found no value that breaks no hard rule; their rows are left as they were and not stored anew.
         """
         from siloquent.maths.pair_kernels import draw_column
 
-        stuck = np.zeros(len(rows), dtype=np.int64)
+        stuck = np.zeros(len(order), dtype=np.int64)
         draw_column(*self._plan, rows, self._found, self.target, weights, chances, uniforms, order, stuck, int(stored))
         return stuck.astype(bool)
 

@@ -1,0 +1,57 @@
+"""How engine ``chain`` learns and draws: settings that check themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from siloquent.errors import RequestError
+
+Sampler = Literal["direct", "accept-reject"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChainSpec:
+    """Settings of the chain of conditional models.
+
+    Args:
+        batch: Rows of a sample, on average; None: 7 % of the table, at most 2,048.
+        steps: Steps of each model.
+        clip: The largest norm of one row's gradient: a power of two.
+        rate: The step size at the beginning; it falls to 0 like a cosine.
+        width: Length of an embedding.
+        sampler: "direct", or "accept-reject" (soft constraints only; the same law).
+        resample: Cells of each column that are drawn again, in numbers of rows.
+        reuse: Whether each model starts from the embeddings of the one before.
+    """
+
+    batch: int | None = None
+    steps: int = 300
+    clip: int = 8
+    rate: float = 0.02
+    width: int = 64
+    sampler: Sampler = "direct"
+    resample: float = 0.0
+    reuse: bool = True
+
+    def __post_init__(self) -> None:
+        if self.batch is not None and self.batch < 1:
+            raise RequestError(f"batch is at least 1 row, not {self.batch}.")
+        if not 1 <= self.steps <= 10**6:
+            raise RequestError(f"steps lie between 1 and 1,000,000, not at {self.steps}.")
+        if self.clip < 1 or self.clip & (self.clip - 1) or self.clip > 2**10:
+            raise RequestError(f"clip is a power of two from 1 to 1,024, not {self.clip}.", fix="clip = 8")
+        if not 0 < self.rate <= 1 or not 1 <= self.width <= 1_024:
+            raise RequestError("rate lies in (0, 1] and width between 1 and 1,024.")
+        if self.sampler not in ("direct", "accept-reject"):
+            raise RequestError(f"sampler is 'direct' or 'accept-reject', not {self.sampler!r}.")
+        if not 0 <= self.resample <= 10:
+            raise RequestError(f"resample lies between 0 and 10 times the rows, not at {self.resample}.")
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+PAPER = ChainSpec(batch=23, steps=1_600, clip=1, rate=1e-3)
+"""The settings of the thesis's code."""

@@ -1,0 +1,80 @@
+"""One conditional model of the chain: embeddings of what is drawn, attention over them, a softmax over the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Network:
+    """P[target | context] = softmax(W c + b); c = sum over context attributes of alpha_a times their value's embedding.
+
+    Attributes:
+        context: Places of the context attributes; ``target`` that of the next.
+        starts: Where the embeddings of each context attribute begin, one more than there are.
+        embeddings: Shape (context values, width): those of all context attributes below one another.
+        logits: Of the attention, shape (context,): alpha = sqrt(context) softmax(logits).
+        weights, bias: Shape (target values, width) and (target values,).
+    """
+
+    context: tuple[int, ...]
+    target: int
+    starts: Integers
+    embeddings: Floats
+    logits: Floats
+    weights: Floats
+    bias: Floats
+
+    @property
+    def alpha(self) -> Floats:
+        """The attention's weights, shape (context,)."""
+        shifted = np.exp(self.logits - self.logits.max())
+        return np.asarray(np.sqrt(len(shifted)) * shifted / shifted.sum())
+
+    @property
+    def size(self) -> int:
+        """How many parameters there are."""
+        return self.embeddings.size + self.logits.size + self.weights.size + self.bias.size
+
+    def flat(self) -> Floats:
+        """All parameters in one line: embeddings, logits, weights, bias."""
+        return np.concatenate([self.embeddings.ravel(), self.logits, self.weights.ravel(), self.bias])
+
+    def with_flat(self, line: Floats) -> Network:
+        """The same model with other parameters, in the order of ``flat``."""
+        ends = np.cumsum([self.embeddings.size, self.logits.size, self.weights.size])
+        embeddings, logits, weights, bias = np.split(line, ends)
+        return Network(
+            self.context,
+            self.target,
+            self.starts,
+            embeddings.reshape(self.embeddings.shape),
+            logits,
+            weights.reshape(self.weights.shape),
+            bias,
+        )
+
+    def mixed(self, rows: NDArray[np.integer]) -> Floats:
+        """c of every row, shape (rows, width); rows hold groups, shape (rows, attributes)."""
+        found = np.zeros((len(rows), self.embeddings.shape[1]))
+        for alpha, place, start in zip(self.alpha, self.context, self.starts, strict=False):
+            found += alpha * self.embeddings[start + rows[:, place].astype(np.int64)]
+        return found
+
+    def chances(self, rows: NDArray[np.integer]) -> Floats:
+        """The law of the target in every row, shape (rows, target values)."""
+        scores = self.mixed(rows) @ self.weights.T + self.bias
+        scores -= scores.max(axis=1, keepdims=True)
+        np.exp(scores, out=scores)
+        return np.asarray(scores / scores.sum(axis=1, keepdims=True))
+
+
+def first_embeddings(sizes: tuple[int, ...], width: int, random: np.random.Generator) -> Floats:
+    """Embeddings of all values of all attributes as they begin, shape (sum of sizes, width): N(0, 1.44 / width)."""
+    return random.normal(0.0, 1.2 / np.sqrt(width), (sum(sizes), width))
