@@ -1,4 +1,4 @@
-"""What a party's owner allows without being asked: ``federation.toml`` in the workspace. Without it, a person decides."""
+"""What a party's owner allows without being asked: ``federation.toml`` in the workspace. Else a person decides."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The life of a role in a session: invited, approved or refused, joined, running, ended or aborted.
 
-Every role's life is plain code over a channel, like the parts of tasks: after a kill it runs again from the top, and the
-journal gives it the same answers. A session ends with everybody's signed transcript head.
+Every role's life is plain code over a channel, like the parts of tasks: after a kill it runs again from the top, and
+the journal gives it the same answers. A session ends with everybody's signed transcript head.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def _hold(
     least = len(channel.members.workers) + invitation.min_parties
     joins = channel.gather(JOIN, others, enough=least, timeout=_step_timeout(invitation))
     names = _who_joined(channel, invitation, joins)
-    for name in joins:
+    for name in others:
         channel.send(name, START, pack_json({"members": names}))
     peer.journal.set_state(known.id, "running")
     inside = RelayChannel(peer, known.id, tuple(names))
@@ -271,7 +271,7 @@ def beat(peer: Peer, channel: RelayChannel) -> None:
     try:
         peer.transport.beat(channel.session.hex(), *told)
     except ProtocolError as failed:
-        if failed.code == "aborted_by":
+        if failed.code in ("aborted_by", "session_closed"):
             peer.closed_by_relay(channel.session.hex(), failed)
         log.debug("a beat did not arrive: %s", failed.code)
 

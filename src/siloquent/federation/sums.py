@@ -1,0 +1,332 @@
+"""The sum over parties of vectors of whole numbers, and nothing else: additive shares to two or more workers.
+
+A party adds its noise share in its own measure room, splits the result into random words for all workers but one and
+the remainder for that one, and may leave. Every worker adds up what it got; the moderator adds up the workers. Whoever
+lacks one worker's shares sees words that look uniform. What that protects: docs/explanation/federation-security.md.
+
+A lost party is left out as long as ``min_parties`` remain; one session reveals one sum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+from siloquent.errors import ProtocolError, RequestError
+from siloquent.federation.channel.base import Channel
+from siloquent.federation.payload import (
+    canonical,
+    pack_bytes,
+    pack_json,
+    pack_words,
+    unpack_bytes,
+    unpack_json,
+    unpack_words,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from siloquent.federation.invitation import Invitation
+    from siloquent.federation.walks import Part
+
+    WorkerNoise = Callable[[NDArray[np.int64], "SumSpec"], NDArray[np.int64]]
+
+Noise = Literal["none", "laplace", "gaussian", "workers"]
+PROTOCOL, SERVICE = "sum/1", "sum"
+SEED_BYTES = 32
+MOST_LENGTH = 2**27
+MOST_TOTAL = 2**62
+TAILS = 100  # scales of noise that are kept free below 2^62: e^-100 is never met
+Y = "sum/y"  # the party's noisy vector, in its state until the end
+A1, A2, A3, A4, A5, A6 = "a1", "a2", "a3", "a4", "a5", "a6"
+
+
+@dataclass(frozen=True, slots=True)
+class SumSpec:
+    """What is summed. All roles hold the same one; its digest is checked at the first step.
+
+    Args:
+        name: For people and logs.
+        length: Coordinates n.
+        bound: Each |x| before noise is at most this.
+        min_parties: With fewer complete parties there is no sum.
+        colluding: How many of them may show their noise to others: h = min_parties - colluding shares are surely in.
+        noise: ``"laplace"`` or ``"gaussian"``: each party adds a share for h; ``"workers"``: each worker adds a full
+            draw to its partial sum; ``"none"``: the sum is exact, and its disclosure is the caller's to account for.
+        scale: The scale of the whole Laplace noise, or the standard deviation's square of the whole Gaussian one.
+        law: For ``"workers"``: which full draw, ``"laplace"`` or ``"gaussian"``.
+    Raises:
+        RequestError: the numbers cannot be summed below 2^62, or no honest share would be in.
+    """
+
+    name: str
+    length: int
+    bound: int
+    parties: int
+    min_parties: int
+    colluding: int = 1
+    noise: Noise = "none"
+    scale: Fraction = Fraction(0)
+    law: Literal["laplace", "gaussian"] = "laplace"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.length <= MOST_LENGTH:
+            raise RequestError(f"A sum has 1 to {MOST_LENGTH} coordinates, not {self.length}.")
+        if not 1 <= self.min_parties <= self.parties or self.bound < 0 or self.colluding < 0:
+            raise RequestError("A sum needs 1 <= min_parties <= parties, and bounds that are not negative.")
+        if self.noise in ("laplace", "gaussian") and self.honest < 1:
+            fix = 'noise = "workers", or more parties'
+            raise RequestError(f"{self.min_parties} parties of which {self.colluding} collude leave no noise.", fix=fix)
+        if self.noise in ("laplace", "gaussian") and self.parties == 2:
+            raise RequestError("Of two parties each knows its own share of the noise.", fix='noise = "workers"')
+        if self.noise != "none" and self.scale <= 0:
+            raise RequestError("The noise needs a scale above 0.")
+        if self.parties * self.bound + TAILS * self._deviation >= MOST_TOTAL:
+            raise RequestError("The sum could leave 62 bits.", fix="a smaller bound or a coarser grid")
+
+    @property
+    def honest(self) -> int:
+        """h: how many shares of noise are in for sure."""
+        return self.min_parties - self.colluding
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the spec: every role compares it."""
+        return hashlib.sha256(canonical(self.to_json())).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """The spec as an invitation's body carries it."""
+        return {
+            "name": self.name,
+            "length": self.length,
+            "bound": self.bound,
+            "parties": self.parties,
+            "min_parties": self.min_parties,
+            "colluding": self.colluding,
+            "noise": self.noise,
+            "scale": f"{self.scale.numerator}/{self.scale.denominator}",
+            "law": self.law,
+        }
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> SumSpec:
+        """The spec in an invitation's body.
+
+        Raises:
+            ProtocolError: ``bad_encoding``: it is none.
+        """
+        try:
+            return cls(**{**told, "scale": Fraction(told["scale"])})
+        except (KeyError, TypeError, ValueError, ZeroDivisionError, RequestError):
+            raise ProtocolError("bad_encoding") from None
+
+    @property
+    def _deviation(self) -> int:
+        """A whole number above the standard deviation of all noise that may be in, every role's counted."""
+        draws = 64 if self.noise == "workers" else self.parties
+        is_gaussian = self.noise == "gaussian" or (self.noise == "workers" and self.law == "gaussian")
+        one = self.scale if not is_gaussian else Fraction(int(self.scale**0.5) + 1)
+        return 0 if self.noise == "none" else int(2 * draws * one) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """What everybody learns: the total, shape (n,), and whose vectors are in it."""
+
+    total: NDArray[np.int64]
+    parties: tuple[str, ...]
+
+
+def give(channel: Channel, spec: SumSpec, noisy: Callable[[], NDArray[np.int64]]) -> Sum:
+    """A party's part: share its vector out, wait for the sum.
+
+    Args:
+        noisy: Reserves the permit, then gives this party's vector with its share of noise, both from its task's measure
+            room; shape (n,). Called once in a session's life, however often the process is killed after it returned.
+    Raises:
+        ProtocolError: as the channel says; ``state_lost``: the vector is gone and not every worker has its share.
+        RequestError: the vector has another shape.
+    Privacy:
+        Whoever lacks one worker's shares learns the sum over ``Sum.parties`` and no more (ChaCha20 is a PRG); what the
+        sum itself reveals is priced by the caller's event. See docs/explanation/federation-security.
+    """
+    workers = _workers(channel)
+    channel.send(channel.members.moderator, A1, pack_json({"spec": spec.digest}))
+    if not all(channel.sent(worker, A2) for worker in workers):
+        for worker, share in _shares_of(channel, spec, workers, noisy).items():
+            channel.send(worker, A2, share)
+    told = unpack_json(channel.receive(A6, channel.members.moderator))
+    total = unpack_words(channel.receive(f"{A6}/1", channel.members.moderator), spec.length)
+    channel.state.erase(Y)
+    return Sum(_centred(total), _included(channel, spec, told))
+
+
+def add(channel: Channel, spec: SumSpec, noise: WorkerNoise | None = None, *, timeout: float | None = None) -> None:
+    """A worker's part: add up the shares of all parties that are complete everywhere, for one set of parties only.
+
+    Args:
+        noise: For ``noise = "workers"``: adds one full draw of the spec's law to a vector; from a measure room.
+        timeout: Seconds after which parties whose share has not come are left out.
+    Raises:
+        ProtocolError: ``planner_mismatch``: asked for parties whose shares are not here, or for too few.
+        RequestError: the spec wants workers' noise and this worker has none to give.
+    """
+    import numpy as np
+
+    if spec.noise == "workers" and noise is None:
+        raise RequestError("This sum's noise is the workers' to draw, and this worker was started without a source.")
+    moderator, workers = channel.members.moderator, _workers(channel)
+    kept = channel.gather(A2, channel.members.parties, enough=spec.min_parties, timeout=timeout)
+    channel.send(moderator, A3, pack_json({"parties": list(kept), "spec": spec.digest}))
+    included = _included(channel, spec, unpack_json(channel.receive(A4, moderator)))
+    if not set(included) <= set(kept):
+        raise ProtocolError("planner_mismatch", role=moderator, step=A4)
+    if channel.sent(moderator, A5):
+        return
+    is_last = channel.me == workers[-1]
+    total = np.zeros(spec.length, dtype=np.uint64)
+    for party in included:
+        total += _words_of(kept[party], spec.length, is_last)
+    channel.send(moderator, A5, _partial(channel, spec, total, noise))
+
+
+def collect(channel: Channel, spec: SumSpec, *, timeout: float | None = None) -> Sum:
+    """The moderator's part: settle who is in, add the workers' sums, tell everybody.
+
+    Args:
+        timeout: Seconds after which parties that have not come are left out; None waits up to the session's deadline.
+    Raises:
+        ProtocolError: ``peer_missing``: fewer than ``min_parties``, or a worker; ``planner_mismatch``: another spec.
+    """
+    import numpy as np
+
+    parties, workers = channel.members.parties, _workers(channel)
+    for party, payload in channel.gather(A1, parties, enough=spec.min_parties, timeout=timeout).items():
+        _require_spec(unpack_json(payload), spec, party, A1)
+    complete = set(parties)
+    for worker, payload in channel.gather(A3, workers).items():
+        told = unpack_json(payload)
+        _require_spec(told, spec, worker, A3)
+        complete &= set(_names(told))
+    included = [party for party in parties if party in complete]
+    if len(included) < spec.min_parties:
+        absent = next(party for party in parties if party not in complete)
+        raise ProtocolError("peer_missing", role=absent, step=A2)
+    for worker in workers:
+        channel.send(worker, A4, pack_json({"parties": included}))
+    total = np.zeros(spec.length, dtype=np.uint64)
+    for payload in channel.gather(A5, workers).values():
+        total += unpack_words(payload, spec.length)
+    for party in parties:
+        channel.send(party, A6, pack_json({"parties": included}))
+        channel.send(party, f"{A6}/1", pack_words(total))
+    return Sum(_centred(total), tuple(included))
+
+
+def worker_part(noise: WorkerNoise | None = None) -> Part:
+    """The service ``"sum"`` for ``Walks``: workers that add up, and draw noise if they were given a source of it."""
+
+    def part(channel: Channel, invitation: Invitation, desk: Any) -> None:
+        spec = SumSpec.from_json(invitation.body["sum"])
+        timeout = float(invitation.step_deadline_s) if spec.min_parties < spec.parties else None
+        add(channel, spec, noise, timeout=timeout)
+
+    return part
+
+
+def _shares_of(
+    channel: Channel, spec: SumSpec, workers: tuple[str, ...], noisy: Callable[[], NDArray[np.int64]]
+) -> dict[str, bytes]:
+    """Seeds for all workers but the last, the remainder for that one. Drawn once, kept before the first byte leaves."""
+    import numpy as np
+
+    kept = channel.state.get(Y)
+    if kept is None:
+        if any(channel.sent(worker, A2) for worker in workers):
+            raise ProtocolError("state_lost", role=channel.me, step=A2)
+        values = noisy()
+        if values.shape != (spec.length,) or values.dtype != np.int64:
+            raise RequestError(f"This sum is over {spec.length} whole numbers of 64 bits.")
+        seeds = os.urandom(SEED_BYTES * (len(workers) - 1))  # allowed: masks of shares, no noise
+        kept = seeds + values.astype("<i8").tobytes()
+        channel.state.put(Y, kept)
+    cut = SEED_BYTES * (len(workers) - 1)
+    rest = np.frombuffer(kept[cut:], dtype="<u8").copy()
+    shares = {}
+    for k, worker in enumerate(workers[:-1]):
+        seed = kept[SEED_BYTES * k : SEED_BYTES * (k + 1)]
+        rest -= _stretch(seed, spec.length)
+        shares[worker] = pack_bytes(seed)
+    return {**shares, workers[-1]: pack_words(rest)}
+
+
+def _partial(
+    channel: Channel,
+    spec: SumSpec,
+    total: NDArray[np.uint64],
+    noise: WorkerNoise | None,
+) -> bytes:
+    """A worker's partial sum, with its noise if the spec wants that: drawn once, kept before it leaves."""
+    if spec.noise != "workers":
+        return pack_words(total)
+    assert noise is not None
+    kept = channel.state.get(Y)
+    if kept is None:
+        import numpy as np
+
+        drawn = noise(np.zeros(spec.length, dtype=np.int64), spec)
+        kept = pack_words(total + drawn.astype(np.int64, copy=False).view(np.uint64))
+        channel.state.put(Y, kept)
+    return kept
+
+
+def _words_of(share: bytes, length: int, is_last: bool) -> NDArray[np.uint64]:
+    return unpack_words(share, length) if is_last else _stretch(unpack_bytes(share, SEED_BYTES), length)
+
+
+def _stretch(seed: bytes, length: int) -> NDArray[np.uint64]:
+    """``length`` 64-bit words of the ChaCha20 stream of ``seed``; each seed is used once."""
+    import numpy as np
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+
+    stream = Cipher(algorithms.ChaCha20(seed, bytes(16)), mode=None).encryptor().update(bytes(8 * length))
+    return np.frombuffer(stream, dtype="<u8")
+
+
+def _centred(total: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Words modulo 2^64 as numbers around 0."""
+    import numpy as np
+
+    return total.astype(np.uint64, copy=False).view(np.int64)
+
+
+def _workers(channel: Channel) -> tuple[str, ...]:
+    workers = channel.members.workers
+    if len(workers) < 2:
+        raise RequestError("A sum needs two workers or more.", fix="add workers of other owners to the federation")
+    return workers
+
+
+def _included(channel: Channel, spec: SumSpec, told: Any) -> tuple[str, ...]:
+    names = _names(told)
+    if not set(names) <= set(channel.members.parties) or len(set(names)) < spec.min_parties:
+        raise ProtocolError("planner_mismatch", role=channel.members.moderator, step=A4)
+    return tuple(names)
+
+
+def _names(told: Any) -> list[str]:
+    names = told.get("parties") if isinstance(told, dict) else None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ProtocolError("bad_encoding")
+    return names
+
+
+def _require_spec(told: Any, spec: SumSpec, role: str, step: str) -> None:
+    if not isinstance(told, dict) or told.get("spec") != spec.digest:
+        raise ProtocolError("planner_mismatch", role=role, step=step)

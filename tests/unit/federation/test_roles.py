@@ -1,0 +1,214 @@
+"""A role's life: invited, asked, joined, killed, run again, ended; over a real store, envelopes and journals."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+
+from contract.channel_contract import LONG
+from siloquent.errors import ProtocolError
+from siloquent.federation.channel import Channel
+from siloquent.federation.invitation import Invitation
+from siloquent.federation.journal import Journal
+from siloquent.federation.payload import pack_json, unpack_json
+from siloquent.federation.peer import Peer, polling
+from siloquent.federation.policy import Policy, Rule
+from siloquent.federation.relay.store import RelayStore
+from siloquent.federation.role import Held, Role, hold
+from siloquent.federation.transcript import check_transcript, split_head
+from siloquent.federation.transport import StoreTransport
+from siloquent.federation.walks import Walks
+from unit.federation.places import keys_and_roster
+
+ALL = ("north", "river", "w1", "w2", "office")
+OPEN = Policy((Rule("test", ("visits",), ("age",), ("echo/1",), ("office",), None, "auto"),))
+ASKED = Invitation("echo/1", "test", service="echo", tables=("visits",), columns=("age",), session_deadline_s=300)
+
+
+def say(channel: Channel, invitation: Invitation, desk: Any) -> None:
+    channel.send("w1", "say", pack_json(f"{channel.me} {desk}"))
+
+
+def echo(channel: Channel, invitation: Invitation, desk: Any) -> None:
+    if channel.me == "w1":
+        heard = channel.gather("say", channel.members.parties)
+        channel.send("office", "heard", pack_json([unpack_json(one) for one in heard.values()]))
+
+
+def hear(channel: Channel, invitation: Invitation, desk: Any) -> Any:
+    return unpack_json(channel.receive("heard", "w1"))
+
+
+WALKS = Walks()
+WALKS.add("party", "echo/1", say)
+WALKS.add("worker", "echo", echo)
+
+
+class Federation:
+    """Peers with threads, as processes would have them."""
+
+    def __init__(self) -> None:
+        self.keys, self.roster = keys_and_roster()
+        self.store, self.news = RelayStore(":memory:"), threading.Condition()
+        self.journals = {name: Journal(":memory:") for name in ALL}
+
+    def peer(self, name: str) -> Peer:
+        transport = StoreTransport(self.store, name, self.news)
+        return Peer(name, self.keys[name], self.roster, self.journals[name], transport)
+
+    @contextmanager
+    def running(self, *names: str, policy: Policy = OPEN, walks: Walks = WALKS) -> Iterator[None]:
+        with ExitStack() as stack:
+            for name in names:
+                peer = self.peer(name)
+                stop = stack.enter_context(polling(peer, wait=0.2))
+                role = Role(peer, walks, desk="of " + name, policy=policy)
+                thread = threading.Thread(target=role.run, args=(stop,), kwargs={"every_s": 0.02}, daemon=True)
+                thread.start()
+                stack.callback(thread.join, LONG)
+                stack.callback(stop.set)
+            yield
+
+    def hold(self, invitation: Invitation = ASKED) -> Held:
+        peer = self.peer("office")
+        with polling(peer, wait=0.2):
+            return hold(peer, invitation, ALL, hear)
+
+    def states(self) -> dict[str, str]:
+        return {name: known.state for name in ALL for known in self.journals[name].sessions()}
+
+    def settled(self) -> dict[str, str]:
+        """The states once nothing moves any more."""
+        until = time.monotonic() + LONG
+        while time.monotonic() < until and not set(self.states().values()) <= {"ended", "aborted", "refused"}:
+            time.sleep(0.02)
+        return self.states()
+
+
+def test_a_session_runs_from_invitation_to_signed_heads() -> None:
+    federation = Federation()
+    with federation.running("north", "river", "w1", "w2"):
+        held = federation.hold()
+        assert held.result == ["north of north", "river of river"]
+        assert set(held.heads) == set(ALL)
+        assert federation.settled() == dict.fromkeys(("north", "river", "w1", "w2", "office"), "ended")
+    for name in ALL:
+        count, head = split_head(held.heads[name]["head"])
+        kept = federation.journals[name].headers(held.session)
+        found = check_transcript(held.session, kept, federation.roster, count)
+        assert (found.head, found.fault) == (head, "")
+
+
+def test_payloads_and_secrets_are_gone_from_journals_at_the_end() -> None:
+    federation = Federation()
+    with federation.running("north", "river", "w1", "w2"):
+        held = federation.hold()
+        federation.settled()
+    for journal in federation.journals.values():
+        assert journal.get(held.session, "transcript") is None
+        assert not any(e.sealed for e in journal.envelopes(held.session, "north", "w1", "say", 0))
+
+
+def test_an_edited_header_is_found_by_its_number() -> None:
+    federation = Federation()
+    with federation.running("north", "river", "w1", "w2"):
+        held = federation.hold()
+        federation.settled()
+    count, head = split_head(held.heads["w1"]["head"])
+    kept = federation.journals["w1"].headers(held.session)
+    text, signature = kept[1]
+    kept[1] = (text.replace(b'"attempt":0', b'"attempt":7'), signature)
+    found = check_transcript(held.session, kept, federation.roster, count)
+    assert found.fault.startswith("header 1 ")
+    assert found.head != head
+
+
+def test_a_party_without_a_policy_waits_for_a_person() -> None:
+    federation = Federation()
+    with federation.running("north", "river", "w1", "w2", policy=Policy()):
+        held: list[Held] = []
+        thread = threading.Thread(target=lambda: held.append(federation.hold()))
+        thread.start()
+        for name in ("north", "river"):
+            journal, until = federation.journals[name], time.monotonic() + LONG
+            while not journal.sessions() and time.monotonic() < until:
+                time.sleep(0.02)
+            assert journal.decide(journal.sessions()[0].id, "approved")
+            assert not journal.decide(journal.sessions()[0].id, "refused")
+        thread.join(LONG)
+    assert held[0].result == ["north of north", "river of river"]
+
+
+def test_a_refusal_says_policy_and_nothing_else() -> None:
+    federation = Federation()
+    other = Policy((Rule("test", ("visits",), ("weight",), ("echo/1",), ("office",), None, "auto"),))
+    with federation.running("north", "w1", "w2"), federation.running("river", policy=other):
+        with pytest.raises(ProtocolError) as refused:
+            federation.hold(
+                Invitation("echo/1", "test", "echo", ("visits",), ("age",), min_parties=2, step_deadline_s=60)
+            )
+        assert (refused.value.code, refused.value.role) == ("policy_refused", "river")
+        assert federation.settled()["river"] == "refused"
+
+
+def test_the_rest_goes_on_without_a_party_that_refuses() -> None:
+    federation = Federation()
+    with federation.running("north", "w1", "w2"), federation.running("river", policy=Policy()):
+        for_river = federation.journals["river"]
+
+        def refuse() -> None:
+            until = time.monotonic() + LONG
+            while not for_river.sessions() and time.monotonic() < until:
+                time.sleep(0.02)
+            for_river.decide(for_river.sessions()[0].id, "refused")
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        held = federation.hold()
+        thread.join(LONG)
+    assert held.result == ["north of north"]
+    assert held.members == ("north", "w1", "w2", "office")
+
+
+def test_a_role_that_starts_late_is_waited_for() -> None:
+    federation = Federation()
+    with federation.running("north", "w1", "w2"):
+        held: list[Held] = []
+        thread = threading.Thread(target=lambda: held.append(federation.hold()))
+        thread.start()
+        time.sleep(0.3)
+        assert not held
+        with federation.running("river"):
+            thread.join(LONG)
+    assert held[0].members == ALL
+
+
+def test_a_part_that_breaks_ends_the_session_for_all() -> None:
+    def breaks(channel: Channel, invitation: Invitation, desk: Any) -> None:
+        raise ZeroDivisionError("p0001")
+
+    walks = Walks()
+    walks.add("party", "echo/1", breaks)
+    federation = Federation()
+    with federation.running("w1", "w2"), federation.running("north", "river", walks=walks):
+        with pytest.raises(ProtocolError) as refused:
+            federation.hold()
+        assert refused.value.code == "aborted_by"
+        assert "p0001" not in str(refused.value)
+        assert set(federation.settled().values()) == {"aborted"}
+
+
+def test_a_worker_that_does_not_know_the_service_ends_the_session() -> None:
+    federation = Federation()
+    with (
+        federation.running("north", "river"),
+        federation.running("w1", "w2", walks=Walks()),
+        pytest.raises(ProtocolError) as refused,
+    ):
+        federation.hold()
+    assert "version_mismatch" in refused.value.detail
