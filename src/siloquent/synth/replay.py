@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from siloquent.errors import ReleaseError, SiloquentError
+from siloquent.errors import SiloquentError
 from siloquent.releases import Rendered
 from siloquent.synth.release import rendered
 from siloquent.synth.spec.measured import measurements_from_bytes
@@ -25,7 +25,5 @@ def renderings(schema: TableSchema, stored: Stored) -> list[Rendered]:
         if measurements_from_bytes(stored.payload).schema_digest != schema.digest:
             return []
         return [rendered(assemble(schema, stored))]
-    except ReleaseError:
-        return []
-    except SiloquentError:  # planned by another version, or a public file that is not here any more
+    except SiloquentError:  # no synthesis, planned by another version, or a public file that is not here any more
         return []

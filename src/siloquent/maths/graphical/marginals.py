@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ class Spreader:
     def __init__(self, tree: JunctionTree, beliefs: Sequence[Floats]) -> None:
         self.tree, self.beliefs = tree, beliefs
         self._near = neighbours(tree)
+        self._laws: dict[tuple[int, Attributes, Attributes], _Law] = {}
         self._known: dict[tuple[int, Attributes], Floats] = {}
 
     def joint(self, clique: int, wanted: Attributes) -> Floats:
@@ -66,22 +68,42 @@ class Spreader:
 
     def _step(self, clique: int, separator: Attributes, wanted: Attributes, table: Floats) -> Floats:
         """P(source, wanted) from P(source, separator), through ``clique``: shape (source, wanted)."""
-        sizes = self.tree.sizes
-        both = tuple(v for v in separator if v in wanted)
-        lost = tuple(v for v in separator if v not in wanted)
-        new = tuple(v for v in wanted if v not in separator)
-        shape = [math.prod(sizes[v] for v in part) for part in (both, lost, new)]
-        joint = self.joint(clique, (*both, *lost, *new)).reshape(shape)
-        whole = joint.sum(axis=2, keepdims=True)
-        conditional = joint / np.where(whole > 0, whole, 1.0)
-        rows = table.shape[0]
-        axes = [separator.index(v) for v in (*both, *lost)]
-        ordered = table.reshape(rows, *(sizes[v] for v in separator)).transpose(0, *(1 + axis for axis in axes))
+        law = self._law(clique, separator, wanted)
+        sizes, rows = self.tree.sizes, table.shape[0]
+        ordered = table.reshape(rows, *(sizes[v] for v in separator)).transpose(law.order)
         # (both, source, lost) @ (both, lost, new) -> (both, source, new)
-        product = ordered.reshape(rows, shape[0], shape[1]).transpose(1, 0, 2) @ conditional
-        made = product.transpose(1, 0, 2).reshape(rows, *(sizes[v] for v in (*both, *new)))
-        order = [(*both, *new).index(v) for v in wanted]
-        return np.ascontiguousarray(made.transpose(0, *(1 + i for i in order))).reshape(rows, -1)
+        product = ordered.reshape(rows, *law.given.shape[:2]).transpose(1, 0, 2) @ law.given
+        made = product.transpose(1, 0, 2).reshape(rows, *law.shape)
+        return np.ascontiguousarray(made.transpose(law.back)).reshape(rows, -1)
+
+    def _law(self, clique: int, separator: Attributes, wanted: Attributes) -> _Law:
+        """The law of ``wanted`` given ``separator`` in one clique; remembered, since every source needs it."""
+        key = (clique, separator, wanted)
+        if key not in self._laws:
+            sizes = self.tree.sizes
+            both = tuple(v for v in separator if v in wanted)
+            lost = tuple(v for v in separator if v not in wanted)
+            new = tuple(v for v in wanted if v not in separator)
+            shape = [math.prod(sizes[v] for v in part) for part in (both, lost, new)]
+            joint = self.joint(clique, (*both, *lost, *new)).reshape(shape)
+            whole = joint.sum(axis=2, keepdims=True)
+            self._laws[key] = _Law(
+                given=joint / np.where(whole > 0, whole, 1.0),
+                order=(0, *(1 + separator.index(v) for v in (*both, *lost))),
+                shape=tuple(sizes[v] for v in (*both, *new)),
+                back=(0, *(1 + (*both, *new).index(v) for v in wanted)),
+            )
+        return self._laws[key]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Law:
+    """P(new | both, lost), shape (both, lost, new), and how tables are turned before and after."""
+
+    given: Floats
+    order: tuple[int, ...]
+    shape: tuple[int, ...]
+    back: tuple[int, ...]
 
 
 def conditioned(tree: JunctionTree, beliefs: Sequence[Floats], attribute: int, value: int) -> list[Floats]:

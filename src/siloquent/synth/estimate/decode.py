@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,9 +50,21 @@ def _values(attribute: Attribute, cells: NDArray[np.int32]) -> pa.Array:
     if attribute.size <= _MOST_LABELS:
         labels = [attribute.label(place) for place in range(attribute.size)]
         return pa.array(labels, _type(attribute)).take(pa.array(cells))
-    distinct, back = np.unique(cells, return_inverse=True)
-    labels = [attribute.label(int(place)) for place in distinct]
-    return pa.array(labels, _type(attribute)).take(pa.array(back))
+    other = np.flatnonzero(cells >= attribute.steps)
+    mask = np.zeros(len(cells), dtype=np.bool_)
+    mask[other] = [attribute.label(int(cell)) is None for cell in cells[other]]
+    return pa.array(_numbers(attribute, cells), _type(attribute), mask=mask)
+
+
+def _numbers(attribute: Attribute, cells: NDArray[np.int32]) -> NDArray[Any]:
+    """The declared numbers or moments of many cells at once, as ``Attribute.label`` has them one by one."""
+    places = cells.astype(np.int64)
+    if attribute.is_temporal:
+        first, step, _ = attribute.moments
+        return (first + places * step).astype("datetime64[us]")
+    whole, denominator = Decimal(attribute.grid or 1).as_integer_ratio()
+    exact = (places + int(Fraction(Decimal(str(attribute.lo))) * denominator / whole)) * whole
+    return exact if denominator == 1 else exact / denominator
 
 
 def _type(attribute: Attribute) -> pa.DataType:

@@ -98,7 +98,7 @@ def systematic(codes: Integers, table: NDArray[np.floating[Any]], random: np.ran
     counts = np.bincount(codes, minlength=contexts)
     first = np.cumsum(counts) - counts
     quantile = (np.arange(rows) - first[sorted_codes] + random.random(contexts)[sorted_codes]) / counts[sorted_codes]
-    law = np.cumsum(table, axis=1)
+    law = np.asarray(np.cumsum(table, axis=1), dtype=np.float64)
     law /= law[:, -1:]
     law += np.arange(contexts)[:, None]
     found = np.searchsorted(law.ravel(), sorted_codes + quantile, side="right") - sorted_codes * values

@@ -121,7 +121,7 @@ class TreeLearner:
         for axes in marginals:
             shape = tuple(sizes[axis] for axis in axes)
             code = np.ravel_multi_index(tuple(codes[axis] for axis in axes), shape)
-            found.append(np.bincount(code, minlength=math.prod(shape)).reshape(shape) * scale)
+            found.append(np.bincount(code, minlength=math.prod(shape)).reshape(shape).astype(np.float64) * scale)
         return found
 
     def has_measured(self, axes: Axes) -> bool:

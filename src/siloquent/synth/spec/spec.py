@@ -66,12 +66,18 @@ class SynthSpec:
             raise RequestError(
                 f"rows is a whole number from 1 to {MOST_ROWS:,}, not {self.rows!r}.", fix="rows = 10000"
             )
+        if not _is_whole(self.seed) or not 0 <= self.seed < 2**63:
+            raise RequestError(f"seed is a whole number from 0 to 2^63 - 1, not {self.seed!r}.")
+        self._check_words()
+        self._check_shares()
+
+    def _check_words(self) -> None:
         if self.quality not in QUALITIES:
             raise RequestError(f"quality is one of {', '.join(QUALITIES)}, not {self.quality!r}.")
         if self.constraints not in ("declared", "none"):
             raise RequestError(f"constraints is 'declared' or 'none', not {self.constraints!r}.")
-        if not _is_whole(self.seed) or not 0 <= self.seed < 2**63:
-            raise RequestError(f"seed is a whole number from 0 to 2^63 - 1, not {self.seed!r}.")
+
+    def _check_shares(self) -> None:
         for name in ("measure_rates", "report"):
             if not 0 <= exact(getattr(self, name)) < 1:
                 raise RequestError(f"{name} is a share of the budget, from 0 to below 1, not {getattr(self, name)!r}.")
