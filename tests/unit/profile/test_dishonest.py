@@ -148,7 +148,7 @@ MODERATOR_PLAYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "reports other dependencies": ("report", lambda told: {**told, "ufd": [*told["ufd"], [["b"], "c"]]}),
     "reports another session": ("report", lambda told: {**told, "session": "00" * 32}),
     "ends with another report": ("final", lambda told: {**told, "workers": []}),
-    "tells other sizes": ("start", lambda told: {"sizes": [size + 1 for size in told["sizes"]]}),
+    "tells other sizes": ("sizes", lambda told: {"sizes": [size + 1 for size in told["sizes"]]}),
 }
 
 
@@ -180,7 +180,7 @@ def test_terms_that_cannot_be_read_are_refused(change: Callable[[Any], Any], cod
 
 
 def test_a_party_that_reads_its_columns_otherwise_is_refused_before_anything_is_sent() -> None:
-    found = play("p2", "join", lambda raw: pack_json({**unpack_json(raw), "columns": "0" * 64}))
+    found = play("p2", "entry", lambda raw: pack_json({**unpack_json(raw), "columns": "0" * 64}))
     assert found == "bad_encoding"
 
 

@@ -105,17 +105,17 @@ class _Walk:
         self._tell("terms", self.terms.to_plain())
         digest = digest_of_columns(self.terms.columns)
         sizes = []
-        for party, payload in self.channel.gather("join", self._parties).items():
+        for party, payload in self.channel.gather("entry", self._parties).items():
             joined = unpack_json(payload)
             if not isinstance(joined, dict) or joined.get("columns") != digest:
-                raise ProtocolError("bad_encoding", role=party, step="join")
+                raise ProtocolError("bad_encoding", role=party, step="entry")
             size = joined.get("size")
             if not isinstance(size, int) or not self.terms.spec.min_rows <= size <= MOST_ROWS:
-                raise ProtocolError("bad_encoding", role=party, step="join")
+                raise ProtocolError("bad_encoding", role=party, step="entry")
             sizes.append(size)
         self.sizes = sizes
         self.key = joint_key(self.group, proven_keys(self.channel, self.group, self._workers))
-        self._tell("start", {"sizes": sizes})
+        self._tell("sizes", {"sizes": sizes})
         self.say(f"{len(sizes)} parties joined")
 
     def _vote(self) -> list[FD]:

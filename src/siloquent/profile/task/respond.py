@@ -125,16 +125,16 @@ class _Walk:
             "size": self.data.size(rounded=spec.size_class),
             "commitment": self.data.commitment(salt),
         }
-        channel.send(self._moderator, "join", pack_json(joined))
+        channel.send(self._moderator, "entry", pack_json(joined))
         for worker in members.workers:
             if not channel.sent(worker, "seed"):
                 channel.send(worker, "seed", pack_bytes(kept_seed(channel.state, f"with-{worker}")))
         self._share_canary_key()
         self.key = joint_key(self.group, proven_keys(channel, self.group, members.workers))
-        told = self._told("start")
+        told = self._told("sizes")
         self.sizes = _whole_numbers(told.get("sizes"))
         if len(self.sizes) != len(members.parties) or self.sizes[self._me] != joined["size"]:
-            raise ProtocolError("planner_mismatch", role=self._moderator, step="start")
+            raise ProtocolError("planner_mismatch", role=self._moderator, step="sizes")
 
     def _share_canary_key(self) -> None:
         """The first party draws the key of made-up values; workers and moderator never see it."""

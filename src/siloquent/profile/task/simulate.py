@@ -50,9 +50,9 @@ def simulate(
 
 def roster(parties: int, workers: int) -> Members:
     """Roles for a simulation: p1, p2, .., w1, w2, .., and the moderator ``office``."""
-    names = [Member(f"p{n}", "party") for n in range(1, parties + 1)]
-    names += [Member(f"w{n}", "worker") for n in range(1, workers + 1)]
-    return Members((*names, Member("office", "moderator")))
+    names = [Member(f"p{n}", "party", f"party {n}") for n in range(1, parties + 1)]
+    names += [Member(f"w{n}", "worker", f"worker {n}") for n in range(1, workers + 1)]
+    return Members((*names, Member("office", "moderator", "office")))
 
 
 def open_in_memory(table: Any, name: str) -> Open:

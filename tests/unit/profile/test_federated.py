@@ -1,0 +1,144 @@
+"""A profile over a relay's store: real envelopes, seals and journals; deaths of roles; what an invitation shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import siloquent as sq
+from siloquent.errors import ProtocolError
+from siloquent.federation.channel.memory import run_all
+from siloquent.federation.walks import Walks
+from siloquent.profile import ProfileSpec, Terms, rows_of
+from siloquent.profile.federated import SERVICE, add_parts, invitation_of, moderator_part
+from siloquent.profile.task.simulate import roster
+from siloquent.schema.build import parse_schema
+from siloquent.session import Session
+from unit.federation.places import StoreNetwork
+from unit.profile.lattice import as_dependencies, exhaustive, network, random_parts
+from unit.profile.roles import honest, mortal, terms
+
+TABLE = """
+format = 1
+attribute = [
+  { name = "a", type = "category", values = ["0", "1", "2"], null = "drop" },
+  { name = "b", type = "integer", lo = 0, hi = 9, outside = "drop", null = "drop" },
+]
+[table]
+name = "t"
+adjacency = "add-remove"
+unit = { kind = "row" }
+size_hint = 40
+[budget]
+accountant = "zcdp"
+epsilon = "1"
+delta = "1e-6"
+disclosures = true
+"""
+
+
+def test_a_session_over_a_relay_finds_what_one_in_memory_finds() -> None:
+    parts = random_parts(2, columns=3)
+    net = StoreNetwork(roster(3, 2))
+    found = run_all(net, honest(net, parts))["office"]  # type: ignore[arg-type]
+    assert found.cfd == as_dependencies(exhaustive(parts), 3)
+    assert found.ufd == as_dependencies(exhaustive([np.concatenate(parts)]), 3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_roles_at_a_relay_may_die_and_come_back(seed: int) -> None:
+    parts = random_parts(seed, columns=3, rows=6)
+    net = StoreNetwork(roster(3, 2))
+    roles = honest(net, parts)  # type: ignore[arg-type]
+    rng = np.random.default_rng(seed)
+    for name in ("p1", "w1", "w2", "office"):
+        deaths = [(int(rng.integers(1, 25)), bool(rng.integers(2)))]
+        roles[name] = mortal(net, name, roles[name], deaths)  # type: ignore[arg-type]
+    found = run_all(net, roles)["office"]  # type: ignore[arg-type]
+    assert found.ufd == as_dependencies(exhaustive([np.concatenate(parts)]), 3)
+
+
+def test_an_invitation_shows_columns_protocol_and_what_is_revealed() -> None:
+    asked = terms(3, protocol="fast")
+    shown = invitation_of(asked, parties=3, workers=2)
+    assert (shown.protocol, shown.service, shown.tables, shown.columns) == ("fast/1", SERVICE, ("t",), ("a", "b", "c"))
+    assert "last worker" in shown.statement
+    assert shown.body["terms"] == asked.to_plain()
+    assert shown.min_parties == 3
+    walks = Walks()
+    add_parts(walks)
+    assert walks.part("party", shown) is not walks.part("worker", shown)
+    assert moderator_part(asked) is not None
+
+
+def desk(folder: Path) -> Session:
+    sq.create_workspace(folder)
+    session = sq.open(folder)
+    rng = np.random.default_rng(5)
+    a = rng.integers(0, 3, 40)
+    session.add_frame(parse_schema(TABLE), pa.table({"a": [str(v) for v in a], "b": a + 4}))
+    return session
+
+
+def test_a_party_whose_policy_said_yes_refuses_other_terms_than_the_invitations(tmp_path: Path) -> None:
+    session = desk(tmp_path / "clinic")
+    walks = Walks()
+    add_parts(walks)
+    asked = Terms(ProfileSpec("t", ("a", "b")), _columns(session))
+    shown = invitation_of(asked, parties=2, workers=2)
+    net = network(2, 2)
+    other = Terms(ProfileSpec("t", ("a", "b"), protocol="fast"), asked.columns)
+    parts = {name: (lambda c: walks.part("party", shown)(c, shown, session)) for name in net.members.parties}
+    parts |= {name: (lambda c: walks.part("worker", shown)(c, shown, None)) for name in net.members.workers}
+    parts["office"] = lambda c: moderator_part(other)(c, shown, None)
+    with pytest.raises(ProtocolError) as refused:
+        run_all(net, parts)
+    assert refused.value.code in ("planner_mismatch", "aborted_by")
+    assert [entry.kind for entry in session.ledger.entries()] == ["open-account"]
+    session.close()
+
+
+def _columns(session: Session):  # type: ignore[no-untyped-def]
+    from siloquent.profile.spec import declared_columns
+
+    return declared_columns(session.schema("t"), ("a", "b"))
+
+
+def test_a_disclosure_is_on_record_before_rows_are_read_and_a_restart_reads_them_no_second_time(
+    tmp_path: Path,
+) -> None:
+    session = desk(tmp_path / "clinic")
+    channel = network(2, 2).channel("p1")
+    asked = Terms(ProfileSpec("t", ("a", "b")), _columns(session))
+    seen: list[str] = []
+
+    def agree(terms_: Terms, told: str) -> bool:
+        seen.append(told)
+        return True
+
+    first = rows_of(session, channel, agree)(asked)
+    again = rows_of(session, channel, agree)(asked)
+    assert len(seen) == 1
+    assert (again.codes == first.codes).all()
+    assert again.values(0b11) == first.values(0b11)
+    kinds = [entry.kind for entry in session.ledger.entries()]
+    assert kinds == ["open-account", "reserve", "settle"]
+    assert "last worker" in str([entry.body for entry in session.ledger.entries()])
+    channel.state.erase("snapshot")
+    with pytest.raises(ProtocolError, match="journal lacks"):
+        rows_of(session, channel, agree)(asked)
+    session.close()
+
+
+def test_a_party_that_declines_charges_nothing_and_says_policy_alone(tmp_path: Path) -> None:
+    session = desk(tmp_path / "clinic")
+    asked = Terms(ProfileSpec("t", ("a", "b")), _columns(session))
+    with pytest.raises(ProtocolError) as refused:
+        rows_of(session, network(2, 2).channel("p1"), lambda terms_, told: False)(asked)
+    assert refused.value.code == "policy_refused"
+    assert "policy does not allow" in refused.value.detail
+    assert [entry.kind for entry in session.ledger.entries()] == ["open-account"]
+    session.close()
