@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,11 +51,11 @@ class Role:
         peer: Peer,
         walks: Walks,
         *,
-        desk: Any = None,
+        open_desk: Callable[[], AbstractContextManager[Any]] = nullcontext,
         policy: Policy | None = None,
         most_sessions: int = MOST_SESSIONS,
     ) -> None:
-        self.peer, self._walks, self._desk, self._policy = peer, walks, desk, policy
+        self.peer, self._walks, self._open_desk, self._policy = peer, walks, open_desk, policy
         self._kind = peer.roster.role(peer.name).kind
         self._most = most_sessions
         self._threads: dict[str, threading.Thread] = {}
@@ -120,7 +121,8 @@ class Role:
         self._move(session, "running")
         inside = RelayChannel(self.peer, session, names)
         self._channels[session] = inside
-        part(inside, invitation, self._desk)
+        with self._open_desk() as desk:
+            part(inside, invitation, desk)
         heads = _exchange(inside, known.moderator)
         self.peer.journal.keep_result(session, canonical(heads))
         self.peer.journal.set_state(session, "ended")

@@ -94,7 +94,7 @@ class HttpTransport:
     def __init__(self, bundle: Bundle) -> None:
         import httpx
 
-        self._where = bundle.roster.relay
+        self._where, self._has_answered = bundle.roster.relay, False
         self._client = httpx.Client(
             base_url=self._where,
             verify=bundle.client_context(),
@@ -149,7 +149,12 @@ class HttpTransport:
         try:
             answer = self._client.request(method, path, **what)
         except httpx.TransportError as broken:
+            # uvicorn drops a connection whose certificate it refused without a word. Only at the first exchange is that
+            # the likely reason: later it is a relay that went away.
+            if isinstance(broken, httpx.RemoteProtocolError) and not self._has_answered:
+                raise ProtocolError("certificate_refused", where=self._where) from None
             raise connection_problem(broken, self._where) from None
+        self._has_answered = True
         if answer.is_success:
             return answer
         raise _refusal(answer, self._where)

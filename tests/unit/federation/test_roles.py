@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -67,7 +67,7 @@ class Federation:
             for name in names:
                 peer = self.peer(name)
                 stop = stack.enter_context(polling(peer, wait=0.2))
-                role = Role(peer, walks, desk="of " + name, policy=policy)
+                role = Role(peer, walks, open_desk=lambda name=name: nullcontext("of " + name), policy=policy)  # type: ignore[misc]
                 thread = threading.Thread(target=role.run, args=(stop,), kwargs={"every_s": 0.02}, daemon=True)
                 thread.start()
                 stack.callback(thread.join, LONG)

@@ -1,0 +1,216 @@
+"""Roles as processes: the relay, a worker, a party; and what a party's owner says to a session that waits for a yes."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from siloquent.cli.commands import Body, Options, command
+from siloquent.cli.federation import BundleOption, find_session
+from siloquent.cli.screen import LEFT
+from siloquent.errors import RequestError
+
+if TYPE_CHECKING:
+    from siloquent.federation.bundle import Bundle
+    from siloquent.federation.walks import Walks
+
+SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="A session's id or its beginning.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    groups: dict[str, tuple[str, dict[str, Body]]] = {
+        "relay": ("The mailbox of a federation.", {"run": relay_run}),
+        "worker": ("A host that computes for others and holds no data.", {"run": worker_run}),
+        "party": (
+            "A silo that answers sessions from its workspace.",
+            {"run": party_run, "list": party_list, "approve": party_approve, "refuse": party_refuse},
+        ),
+    }
+    for name, (words, bodies) in groups.items():
+        group = typer.Typer(help=words)
+        for word, body in bodies.items():
+            command(group, word, body)
+        app.add_typer(group, name=name, rich_help_panel="Federation")
+
+
+def relay_run(
+    options: Options,
+    bundle: BundleOption = Path("bundle"),
+    host: Annotated[str, typer.Option("--host", help="Where to listen (default: the roster's address).")] = "",
+    port: Annotated[int, typer.Option("--port", help="The port (default: the roster's).")] = 0,
+    metrics_port: Annotated[int, typer.Option("--metrics-port", help="Loopback port for /healthz, /metrics.")] = 0,
+    rate: Annotated[float, typer.Option("--rate", help="Requests a second that one role may make.")] = 50.0,
+    burst: Annotated[float, typer.Option("--burst", help="Requests that it may make at once.")] = 500.0,
+    most_bytes: Annotated[int, typer.Option("--session-bytes", help="Bytes that a session may store.")] = 20 * 10**9,
+    unacknowledged: Annotated[
+        int, typer.Option("--unacknowledged", help="Messages that may wait between a sender and a receiver.")
+    ] = 256,
+) -> None:
+    """Store and forward sealed messages until stopped; needs an address that all roles reach, and sees no content."""
+    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.relay.rates import Rates
+    from siloquent.federation.relay.server import run_relay
+    from siloquent.federation.relay.store import Limits
+
+    role = read_bundle(bundle)
+    _require_kind(role, "relay")
+    _greet(options, role, f"listening for {role.roster.relay}")
+    limits = Limits(session_bytes=most_bytes, unacknowledged=unacknowledged)
+    rates = Rates(rate=rate, burst=burst)
+    run_relay(role, host=host, port=port, watch_port=metrics_port, limits=limits, rates=rates)
+
+
+def worker_run(options: Options, bundle: BundleOption = Path("bundle")) -> None:
+    """Serve sessions of the federation until stopped; connects outwards only, and goes on where it was killed."""
+    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.running import serve
+
+    role = read_bundle(bundle)
+    _require_kind(role, "worker")
+    walks = all_walks()
+    _greet(options, role, f"serves {', '.join(walks.names('worker'))}")
+    with _until_told() as stop:
+        serve(role, walks, stop)
+
+
+def party_run(options: Options, bundle: BundleOption = Path("bundle")) -> None:
+    """Answer sessions from this workspace until stopped, as federation.toml or a person allows."""
+    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.policy import read_policy
+    from siloquent.federation.running import serve
+
+    role = read_bundle(bundle)
+    _require_kind(role, "party")
+    with options.session() as session:
+        policy = read_policy(session.workspace.folder)
+    rules = f"{len(policy.rules)} rules" if policy.rules else "every session needs a person: siloquent party approve"
+    _greet(options, role, rules)
+
+    def desk() -> AbstractContextManager[Any]:
+        return options.session()
+
+    with _until_told() as stop:
+        serve(role, all_walks(), stop, open_desk=desk, policy=policy)
+
+
+def party_list(options: Options, bundle: BundleOption = Path("bundle")) -> None:
+    """List this party's sessions, with what waits for a yes first."""
+    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.running import open_journal
+
+    role = read_bundle(bundle)
+    with open_journal(role) as journal:
+        sessions = sorted(journal.sessions(), key=lambda known: known.state != "invited")
+    if options.as_json:
+        told = [_plain(role, known) for known in sessions]
+        options.screen.document({"schema": "siloquent/party-sessions/1", "sessions": told})
+        return
+    columns = [("session", LEFT), ("state", LEFT), ("task", LEFT), ("moderator", LEFT), ("tables", LEFT)]
+    shown = [_plain(role, known) for known in sessions]
+    rows = [(s["session"][:12], s["state"], s["task"], s["moderator"], ", ".join(s["tables"])) for s in shown]
+    options.screen.table(columns, rows)
+
+
+def party_approve(
+    options: Options,
+    session: SessionArgument,
+    bundle: BundleOption = Path("bundle"),
+    yes: Annotated[bool, typer.Option("--yes", help="Agree without being asked.")] = False,
+) -> None:
+    """Show who asks for what, what each role learns and what it costs; then agree."""
+    _decide(options, bundle, session, "approved", is_sure=yes)
+
+
+def party_refuse(options: Options, session: SessionArgument, bundle: BundleOption = Path("bundle")) -> None:
+    """Refuse a session. The moderator hears the word "policy" and no reason."""
+    _decide(options, bundle, session, "refused", is_sure=True)
+
+
+def all_walks() -> Walks:
+    """The parts of all tasks that are there, and the workers' sum with its own source of noise."""
+    from siloquent.federation.measure import full_draw
+    from siloquent.federation.sums import SERVICE, worker_part
+    from siloquent.federation.walks import Walks
+    from siloquent.profile.federated import add_parts
+    from siloquent.share.together import add_walks
+
+    walks = Walks()
+    walks.add("worker", SERVICE, worker_part(full_draw))
+    add_parts(walks)
+    add_walks(walks)
+    return walks
+
+
+def _decide(options: Options, bundle: Path, asked: str, decision: str, *, is_sure: bool) -> None:
+    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.running import open_journal
+
+    role = read_bundle(bundle)
+    with open_journal(role) as journal:
+        known = find_session(journal.sessions(), asked)
+        if decision == "approved":
+            _show(options, _plain(role, known))
+        if not is_sure and not (options.screen.can_ask and options.screen.confirm("Agree to this session?")):
+            raise RequestError("Nobody said yes.", fix=options.shell("party", "approve", known.id[:12], "--yes"))
+        if not journal.decide(known.id, decision):
+            raise RequestError(f"This session is {known.state} already.", fix="siloquent party list")
+    options.screen.note(f"{known.id[:12]}: {decision}; the running party goes on with it.")
+
+
+def _plain(role: Bundle, known: Any) -> dict[str, Any]:
+    """A session as its owner should see it before a yes."""
+    asked = known.invitation.get("invitation", {})
+    workers = [role.roster.role(name) for name in known.members if _is_worker(role, name)]
+    return {
+        "session": known.id,
+        "state": known.state,
+        "moderator": known.moderator,
+        "task": str(asked.get("task", "")),
+        "protocol": str(asked.get("protocol", "")),
+        "tables": list(asked.get("tables", [])),
+        "columns": list(asked.get("columns", [])),
+        "statement": str(asked.get("statement", "")),
+        "price": str(asked.get("price", "")),
+        "workers": [f"{worker.name} ({worker.owner})" for worker in workers],
+    }
+
+
+def _is_worker(role: Bundle, name: str) -> bool:
+    return any(known.name == name and known.kind == "worker" for known in role.roster.roles)
+
+
+def _show(options: Options, told: dict[str, Any]) -> None:
+    words = {key: ", ".join(value) if isinstance(value, list) else value for key, value in told.items()}
+    options.screen.facts([(key, value) for key, value in words.items() if value])
+
+
+def _require_kind(role: Bundle, kind: str) -> None:
+    if role.kind != kind:
+        raise RequestError(f"{role.folder} is the bundle of a {role.kind}.", fix=f"name the bundle of a {kind}")
+
+
+def _greet(options: Options, role: Bundle, told: str) -> None:
+    options.screen.note(f"{role.kind} {role.name} of {role.roster.name}: {told}. Stop with Control-C.")
+    for warning in role.warnings():
+        options.screen.warn(warning)
+
+
+@contextmanager
+def _until_told() -> Iterator[threading.Event]:
+    """An event that Control-C or a TERM signal sets, so that a role ends between two transactions."""
+    stop = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
