@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from siloquent.search.verbs import SearchVerbs
     from siloquent.share.verbs import ShareVerbs
     from siloquent.sketch.verbs import SketchVerbs
+    from siloquent.synth.verbs import SynthVerbs
 
 
 @runtime_checkable
@@ -113,6 +114,13 @@ class Session(floor.Session):
 
         return ShareVerbs(self)
 
+    @property
+    def synth(self) -> SynthVerbs:
+        """Synthetic tables: ``synthesize``, ``explain``, ``save``, ``load``."""
+        from siloquent.synth.verbs import SynthVerbs
+
+        return SynthVerbs(self)
+
     def save(self, answer: Answer) -> Path:
         """Write ``answer`` as a release folder in the workspace; the same answer is written once."""
         from siloquent.explore import release_of
@@ -183,6 +191,7 @@ def _renderings(session: Session, manifest: Manifest, schema: TableSchema | None
     from siloquent.search import replay as offers
     from siloquent.share import replay as shares
     from siloquent.sketch import replay as sketches
+    from siloquent.synth import replay as syntheses
 
     if schema is None:
         return []
@@ -198,6 +207,7 @@ def _renderings(session: Session, manifest: Manifest, schema: TableSchema | None
         *sketches.renderings(schema, stored),
         *offers.renderings(schema, stored),
         *shares.renderings(schema, stored),
+        *syntheses.renderings(schema, stored),
     ]
 
 

@@ -27,6 +27,7 @@ from siloquent.cli import (
     serve,
     share,
     sketch,
+    synth,
     workspace,
 )
 from siloquent.cli.commands import (
@@ -82,6 +83,7 @@ for _module in (
     demo,
     explore,
     sketch,
+    synth,
     profile,
     search,
     share,

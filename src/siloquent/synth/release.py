@@ -84,6 +84,11 @@ def load_report(folder: Path) -> dict[str, Any]:
     return found
 
 
+def read_page(folder: Path) -> str:
+    """The report's page in a release's folder."""
+    return _checked(folder, PAGE).decode()
+
+
 def manifest_of(release: SyntheticRelease) -> Manifest:
     """The release's own page, without files."""
     plan, (ledger, seq, digest) = release.model.plan, release.receipt

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +82,7 @@ def refined(frame: Frame, place: int, groups: NDArray[np.integer], random: np.ra
     return cells.astype(np.int32)
 
 
-def systematic(codes: Integers, table: NDArray[np.floating[Any]], random: np.random.Generator) -> NDArray[np.int32]:
+def systematic(codes: Integers, table: Floats, random: np.random.Generator) -> NDArray[np.int32]:
     """A value for each row by the law of its context, so that counts are right to one in every context.
 
     The rows of a context, in random order, get the values at the quantiles (i + U) / m of its law.
@@ -92,13 +91,14 @@ def systematic(codes: Integers, table: NDArray[np.floating[Any]], random: np.ran
         codes: The context of each row, shape (rows,).
         table: Weights of the values, shape (contexts, values); a context that occurs has some weight.
     """
-    rows, (contexts, values) = len(codes), table.shape
+    rows, contexts, values = len(codes), table.shape[0], table.shape[1]
     order = np.argsort(codes + random.random(rows))
     sorted_codes = codes[order]
     counts = np.bincount(codes, minlength=contexts)
     first = np.cumsum(counts) - counts
-    quantile = (np.arange(rows) - first[sorted_codes] + random.random(contexts)[sorted_codes]) / counts[sorted_codes]
-    law = np.asarray(np.cumsum(table, axis=1), dtype=np.float64)
+    shift = np.asarray(random.random(contexts))
+    quantile = (np.arange(rows) - first[sorted_codes] + shift[sorted_codes]) / counts[sorted_codes]
+    law: Floats = np.cumsum(table, axis=1)
     law /= law[:, -1:]
     law += np.arange(contexts)[:, None]
     found = np.searchsorted(law.ravel(), sorted_codes + quantile, side="right") - sorted_codes * values

@@ -13,22 +13,28 @@ from siloquent.synth.spec.fine import Fine
 
 MOST_FINE = 1_024
 FIRST_PARTS, PARTS, MOST_LEVELS = 128, 16, 4
+FEWEST_FINE = 16
 FULL = 0.02
 """A run with so large a share of the rows is looked at more closely."""
 
 
-def fine_of(attribute: Attribute, cuts: tuple[int, ...] = ()) -> Fine:
-    """The declared bins, else every cell where they are few, else ``FIRST_PARTS`` equal parts."""
+def fine_of(attribute: Attribute, cuts: tuple[int, ...] = (), *, clear: float | None = None) -> Fine:
+    """The declared bins, else every cell where they are few, else ``FIRST_PARTS`` equal parts.
+
+    Args:
+        clear: How many rows the table has for each standard deviation of noise, roughly: more cells than that would
+            hold nothing but noise. None: unknown.
+    """
     steps, size = attribute.steps, attribute.size
     extra = np.arange(steps, size)
     if not (attribute.is_numeric or attribute.is_temporal):
         return Fine(attribute, np.arange(size), 0, tuple(sorted(cuts)))
     if attribute.edges:
         starts = np.array(_edge_places(attribute), dtype=np.int64)
-    elif steps <= MOST_FINE:
-        starts = np.arange(steps)
     else:
-        starts = np.arange(FIRST_PARTS, dtype=np.int64) * steps // FIRST_PARTS
+        most = MOST_FINE if clear is None else min(max(int(clear), FEWEST_FINE), MOST_FINE)
+        parts = steps if steps <= most else min(most, FIRST_PARTS)
+        starts = np.arange(parts, dtype=np.int64) * steps // parts
     starts = np.union1d(starts, [cut for cut in cuts if 0 < cut < steps]).astype(np.int64)
     return Fine(attribute, np.concatenate([starts, extra]).astype(np.int64), len(starts), tuple(sorted(cuts)))
 
@@ -39,9 +45,12 @@ def _edge_places(attribute: Attribute) -> list[int]:
     return [int((Fraction(edge) - lo) / grid) for edge in attribute.edges[:-1]]
 
 
-def levels_of(fine: Fine) -> int:
-    """How often the runs may be split until each is a single cell, the first count included."""
-    if fine.attribute.edges or fine.ordered == 0:
+def levels_of(fine: Fine, *, clear: float | None = None) -> int:
+    """How often the runs may be split until each is a single cell, the first count included.
+
+    Where a part of a full run would not stand out of the noise, nothing is split.
+    """
+    if fine.attribute.edges or fine.ordered == 0 or (clear is not None and clear * FULL < PARTS):
         return 1
     levels, width = 1, int(fine.widths[: fine.ordered].max(initial=1))
     while width > 1 and levels < MOST_LEVELS:

@@ -36,6 +36,7 @@ MOST_COLUMNS = 100
 MOST_ROUNDS = 120
 MOST_TRIPLE = 3_000
 """The most cells of a marginal of three columns."""
+PARTS_SEEN, POOR = 12, 0.25
 HOPELESS = 20
 """A round whose noise is more than a twentieth of the table in every cell teaches nothing."""
 
@@ -112,23 +113,56 @@ class TreePlan:
 
         return {int(number): float(exact(rate)) for number, rate in self.spec.rates.items()}
 
-    def prices(self) -> tuple[tuple[str, float], ...]:
-        """What each kind of step costs, in epsilon or rho."""
+    @property
+    def steps(self) -> int:
+        """How many steps the journal will hold."""
+        return max(self.levels) + len(self.tables) + self.rounds + (self.report is not None)
+
+    @property
+    def expected_distance(self) -> float | None:
+        """About how far a pair's joint will be off (total variation), from noise alone; None without a size_hint."""
+        if self.schema.size_hint is None or self.joint is None:
+            return None
+        groups = math.prod(min(len(fine.starts), PARTS_SEEN) for fine in self.fines)
+        cells = float(groups) ** (2 / len(self.fines))
+        noise = math.sqrt(2 / math.pi) * self.joint.deviation * cells / (2 * self.schema.size_hint)
+        return float(min(noise, 1.0))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know before paying."""
+        expected = self.expected_distance
+        poor = (
+            ["the noise is large for so small a table or budget: expect little more than single columns"]
+            if expected is not None and expected > POOR
+            else []
+        )
+        return (*poor, *self.compiled.notes)
+
+    def noises(self) -> tuple[tuple[str, float, float | None], ...]:
+        """Each kind of step: its name, price, and the noise in each of its cells, in rows."""
         book = accountant(self.schema.budget.accountant)
 
         def price(*events: Event) -> float:
             return float(Fraction(book.cost(Composed(events)).amount, book.scale))
 
         fine = [noise.event for noise, levels in zip(self.one_way, self.levels, strict=True) for _ in range(levels)]
-        found = [("single columns", price(*fine))]
-        if self.tables:
-            found.append(("tables of dependencies", price(*(noise.event for _, noise in self.tables))))
+        found: list[tuple[str, float, float | None]] = [
+            ("single columns", price(*fine), max(noise.deviation for noise in self.one_way))
+        ]
+        for need, noise in self.tables:
+            found.append((f"table of constraint {need.constraint}", price(noise.event), noise.deviation))
         if self.joint is not None:
-            found.append((f"choices of {self.rounds} joints", price(*self.selection.events)))
-            found.append((f"counts of {self.rounds} joints", price(*[self.joint.event] * self.rounds)))
+            found.append((f"choices of {self.rounds} joints", price(*self.selection.events), None))
+            counts = price(*[self.joint.event] * self.rounds)
+            found.append((f"counts of {self.rounds} joints", counts, self.joint.deviation))
         if self.report is not None:
-            found.append(("comparison with the truth", price(*(noise.event for noise in self.report))))
+            found.append(("comparison with the truth", price(*(noise.event for noise in self.report)), None))
         return tuple(found)
+
+    def prices(self) -> tuple[tuple[str, float], ...]:
+        """Each kind of step and its price."""
+        return tuple((name, price) for name, price, _ in self.noises())
 
 
 def plan_tree(spec: SynthSpec, schema: TableSchema) -> TreePlan:
@@ -184,8 +218,10 @@ def _sensitivity(schema: TableSchema, law: Law) -> int:
 def _split(
     spec: SynthSpec, schema: TableSchema, compiled: CompiledConstraints, *, amount: Fraction, law: Law, unit: int
 ) -> TreePlan:
-    fines = tuple(fine_of(schema.domain[name], compiled.cuts.get(name, ())) for name in compiled.modelled)
-    levels = tuple(levels_of(fine) for fine in fines)
+    usual = noise_for(law, amount * ONE_WAY / len(compiled.modelled), unit)
+    clear = None if schema.size_hint is None else schema.size_hint / usual.deviation
+    fines = tuple(fine_of(schema.domain[n], compiled.cuts.get(n, ()), clear=clear) for n in compiled.modelled)
+    levels = tuple(levels_of(fine, clear=clear) for fine in fines)
     needs = [need for need in compiled.needs if need.measured]
     shares = _table_shares(needs, schema, amount, unit)
     tables = [(need, noise_for(law, amount * share, unit)) for need, share in zip(needs, shares, strict=True)]

@@ -34,7 +34,6 @@ class Column:
     low: tuple[float, ...]
     high: tuple[float, ...]
     output: tuple[float, ...]
-    modelled: bool = True
 
 
 @dataclass(frozen=True, slots=True)

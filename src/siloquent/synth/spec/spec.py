@@ -153,15 +153,23 @@ def read_spec(file: Path) -> SynthSpec:
     Raises:
         RequestError: It cannot be read, or says something that is not understood.
     """
+    return spec_from_plain(read_plain(file))
+
+
+def read_plain(file: Path) -> dict[str, Any]:
+    """What a TOML file says, before it is understood; numbers as decimals.
+
+    Raises:
+        RequestError: It cannot be read.
+    """
     import tomllib
 
     try:
         text = file.read_text(encoding="utf-8")
-        plain = tomllib.loads(text, parse_float=Decimal)
+        return tomllib.loads(text, parse_float=Decimal)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as failed:
         why = str(failed) if isinstance(failed, tomllib.TOMLDecodeError) else "it is no readable UTF-8 file"
         raise RequestError(f"{file} cannot be read as TOML: {why}.", fix="see docs/reference/synth.md") from None
-    return spec_from_plain(plain)
 
 
 def _budget(given: object) -> Budget:

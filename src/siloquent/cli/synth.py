@@ -1,0 +1,218 @@
+"""Synthetic tables: the plan and its price first, one run over the rows, then rows without end, for nothing."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from siloquent.cli import synth_constraints
+from siloquent.cli.commands import Options, command
+from siloquent.cli.paying import agreed, charged
+from siloquent.cli.sketch_files import in_workspace, release_path
+from siloquent.errors import ReleaseError, RequestError
+
+if TYPE_CHECKING:
+    from siloquent.synth import SynthSpec
+
+Asked = Annotated[
+    str, typer.Argument(metavar="SPEC", help="A .toml file that describes the synthesis, or a declared table.")
+]
+Epsilon = Annotated[str | None, typer.Option("--epsilon", help="What it may cost, in epsilon.")]
+Rho = Annotated[str | None, typer.Option("--rho", help="What it may cost, in rho (zCDP accounts).")]
+Rows = Annotated[int | None, typer.Option("--rows", metavar="N", help="How many rows (default: as the table has).")]
+Targets = Annotated[
+    str | None, typer.Option("--targets", metavar="A,B", help="Columns that others will be predicted from.")
+]
+Columns = Annotated[str | None, typer.Option("--columns", metavar="A,B", help="Only these columns.")]
+Quality = Annotated[str | None, typer.Option("--quality", help="fast, default or best.")]
+Engine = Annotated[str | None, typer.Option("--engine", help="tree.")]
+Report = Annotated[str | None, typer.Option("--report", help="The share that buys a comparison with the truth.")]
+Seed = Annotated[int, typer.Option("--seed", help="Another seed, other rows.")]
+One = Annotated[str, typer.Argument(metavar="RELEASE", help="A release's id or name, or its folder as a path.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    group = typer.Typer(help="Make a synthetic table that keeps the rules and the statistics of the real one.")
+    command(group, "plan", plan)
+    command(group, "run", run)
+    command(group, "rows", rows)
+    command(group, "report", report)
+    synth_constraints.mount(group)
+    app.add_typer(group, name="synth", rich_help_panel="Synthesis")
+
+
+def plan(
+    options: Options,
+    spec: Asked,
+    epsilon: Epsilon = None,
+    rho: Rho = None,
+    rows: Rows = None,
+    targets: Targets = None,
+    columns: Columns = None,
+    quality: Quality = None,
+    engine: Engine = None,
+    report: Report = None,
+    seed: Seed = 0,
+) -> None:
+    """Say what it would cost, how each constraint would be kept and how noisy each step is. Touches no data."""
+    from siloquent.cli.synth_words import plan_document, show_plan
+
+    asked = _spec(options, spec, locals())
+    with options.session() as session:
+        planned, left = session.synth.explain(asked), session.left(asked.table)
+    document = plan_document(planned, left)
+    if options.as_json:
+        options.screen.document(document)
+    else:
+        show_plan(options.screen, document)
+
+
+def run(
+    options: Options,
+    spec: Asked,
+    epsilon: Epsilon = None,
+    rho: Rho = None,
+    rows: Rows = None,
+    targets: Targets = None,
+    columns: Columns = None,
+    quality: Quality = None,
+    engine: Engine = None,
+    report: Report = None,
+    seed: Seed = 0,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="NAME", help="A name among the releases, or a path with /.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="A name for this run: again with it is free, and goes on where it was.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Pay the price without being asked.")] = False,
+    max_cost: Annotated[
+        str | None, typer.Option("--max-cost", metavar="X", help="Pay up to X in the account's epsilon or rho.")
+    ] = None,
+    dry: Annotated[bool, typer.Option("--explain", help="Only say what it would cost.")] = False,
+) -> int | None:
+    """Make a synthetic table; the price is shown first. More rows of it cost nothing afterwards."""
+    from siloquent.cli.synth_words import plan_document, price_words, release_document, show_plan, show_release
+
+    asked = _spec(options, spec, locals())
+    with options.session() as session:
+        place = None if output is None else release_path(options, output)
+        if place is not None and place.exists() and key is None:
+            raise RequestError(f"{place} is there already.", fix="name another one with -o")
+        planned = session.synth.explain(asked)
+        document = plan_document(planned, session.left(asked.table))
+        if dry:
+            options.screen.document(document) if options.as_json else show_plan(options.screen, document)
+            return None
+        price = price_words(planned)
+        what = f"A synthetic {asked.table} costs {price}. More rows of it cost nothing."
+        if not agreed(options, price, what=what, question="Make it?", yes=yes, max_cost=max_cost):
+            options.screen.note("Nothing was made, nothing was spent.")
+            return 2
+        key = f"cli-{uuid.uuid4().hex[:12]}" if key is None else key
+        with charged(options, session, key):
+            made = session.synth.synthesize(asked, key=key, max_cost=max_cost, progress=_progress(options, planned))
+            folder = session.synth.save(made, place)
+    if options.as_json:
+        options.screen.document({**release_document(made, folder), "key": key})
+    else:
+        show_release(options.screen, made, folder)
+        options.screen.note(
+            f"\nNext: {options.shell('synth', 'rows', folder.name, '--rows', '1000', '-o', 'more.csv')}"
+        )
+    return None
+
+
+def rows(
+    options: Options,
+    release: One,
+    number: Annotated[
+        int | None, typer.Option("--rows", metavar="N", help="How many (default: as the table has).")
+    ] = None,
+    where: Annotated[str | None, typer.Option("--where", metavar="W", help="\"ward = 'A' and age < 30\"")] = None,
+    seed: Seed = 0,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="A .csv, .parquet or .arrow file.")
+    ] = None,
+) -> None:
+    """Draw more rows from a release's model: free, every hard constraint kept."""
+    from siloquent.cli.synth_words import rows_document, show_rows
+    from siloquent.releases import write_table
+    from siloquent.synth.release import load_model
+
+    model = load_model(_folder(options, release))
+    if output is not None and output.exists():
+        raise RequestError(f"{output} is there already.", fix="name another file with -o")
+    table = model.draw(number, where=where, seed=seed)
+    if output is not None:
+        write_table(output, table, output.suffix.removeprefix("."))
+    if options.as_json:
+        options.screen.document(rows_document(table, output))
+    else:
+        show_rows(options.screen, table, output)
+
+
+def report(
+    options: Options,
+    release: One,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Copy the page to this .html file.")
+    ] = None,
+) -> None:
+    """Say how good a synthetic table is: constraints, columns, pairs, what was bought of the truth. Free."""
+    from siloquent.cli.sketch_files import write_text
+    from siloquent.cli.synth_words import show_report
+    from siloquent.synth.release import load_report, read_page
+
+    folder = _folder(options, release)
+    found = load_report(folder)
+    if output is not None:
+        write_text(output, read_page(folder))
+    if options.as_json:
+        options.screen.document({"schema": "siloquent/synth-report/1", **found})
+    else:
+        show_report(options.screen, found)
+        options.screen.note(f"The page with its pictures: {output or folder / 'report.html'}")
+
+
+def _spec(options: Options, asked: str, given: dict[str, Any]) -> SynthSpec:
+    """The synthesis of a TOML file or table, with what the command line says instead."""
+    from siloquent.synth import spec_from_plain
+    from siloquent.synth.spec.spec import read_plain
+
+    plain: dict[str, Any] = {"table": asked}
+    if asked.endswith(".toml"):
+        plain = dict(read_plain(in_workspace(options, Path(asked))))
+    budget = {name: given[name] for name in ("epsilon", "rho") if given[name] is not None}
+    if budget:
+        plain["budget"] = budget
+    if "budget" not in plain:
+        raise RequestError("A synthesis needs a price.", fix=options.again("--epsilon", "1"))
+    for name in ("targets", "columns"):
+        if given[name] is not None:
+            plain[name] = [each.strip() for each in given[name].split(",")]
+    for name in ("rows", "quality", "engine", "report"):
+        if given[name] is not None:
+            plain[name] = given[name]
+    if given["seed"] or "seed" not in plain:
+        plain["seed"] = given["seed"]
+    return spec_from_plain(plain)
+
+
+def _folder(options: Options, release: str) -> Path:
+    folder = release_path(options, release)
+    if not folder.is_dir():
+        raise ReleaseError(f"There is no release {release!r}.", fix=options.shell("release", "list"))
+    return folder
+
+
+def _progress(options: Options, planned: Any) -> Any:
+    """Finished steps for somebody who waits at a terminal: numbers of steps, and nothing that rows could change."""
+    if options.as_json or options.quiet or not options.screen.can_ask:
+        return None
+    steps = planned.steps
+    return lambda done: options.screen.note(f"step {done} of {steps}") if done % 10 == 0 or done == steps else None

@@ -1,0 +1,201 @@
+"""Plans, releases, rows and reports of synthesis: documents for programs, words for people."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.cli.screen import LEFT, RIGHT, Screen
+from siloquent.documents.plain import clean
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from siloquent.privacy import Cost
+    from siloquent.synth.plan.tree import TreePlan
+    from siloquent.synth.spec.release import SyntheticRelease
+
+SHOWN = 10
+
+
+def price_words(planned: TreePlan) -> str:
+    """The price, and its meaning in epsilon where the account counts in rho."""
+    from siloquent.documents.money import four_digits
+    from siloquent.privacy import accountant, digits, epsilon_of_zcdp
+
+    budget = planned.schema.budget
+    words = f"{accountant(budget.accountant).symbol} {four_digits(planned.price, 'up')}"
+    if budget.accountant == "zcdp":
+        delta = budget.delta - budget.delta_events
+        words += f" (epsilon {digits(epsilon_of_zcdp(float(planned.price), float(delta)))} on its own)"
+    return words
+
+
+def plan_document(planned: TreePlan, left: Cost) -> dict[str, Any]:
+    """A plan as a document of kind ``siloquent/synth-plan/1``."""
+    from siloquent.privacy import accountant, digits
+
+    book = accountant(planned.schema.budget.accountant)
+    return {
+        "schema": "siloquent/synth-plan/1",
+        "table": planned.schema.name,
+        "engine": planned.spec.engine,
+        "quality": planned.spec.quality,
+        "columns": list(planned.names),
+        "constraints": [
+            {"number": one.number, "constraint": one.text, "hard": one.hard, "kind": one.kind, "kept": one.kept}
+            for one in planned.compiled.constraints
+        ],
+        "steps": [{"step": name, "price": price, "deviation": sd} for name, price, sd in planned.noises()],
+        "rounds": planned.rounds,
+        "cells": planned.effort.cells,
+        "expected_distance": planned.expected_distance,
+        "symbol": book.symbol,
+        "price": digits(planned.price, 6),
+        "price_words": price_words(planned),
+        "left_before": digits(Fraction(left.amount, book.scale), 6, up=False) if left.amount else "0",
+        "data_touched": False,
+        "notes": list(planned.notes),
+    }
+
+
+def show_plan(screen: Screen, plan: Mapping[str, Any]) -> None:
+    """The price, the constraints, the steps, what to expect."""
+    expected = plan["expected_distance"]
+    screen.facts(
+        [
+            ("price", f"{plan['price_words']}; more rows are free afterwards"),
+            ("left", f"{plan['symbol']} {plan['left_before']}"),
+            ("model", f"{len(plan['columns'])} columns, {plan['rounds']} joints, at most {plan['cells']:,} cells"),
+            ("expect", "no size_hint, so no forecast" if expected is None else f"pairs off by about {expected:.1%}"),
+            ("data", "not touched; nothing was spent"),
+        ]
+    )
+    if plan["constraints"]:
+        screen.table(
+            [("", RIGHT), ("constraint", LEFT), ("hard", LEFT), ("how it is kept", LEFT)],
+            [
+                (str(one["number"]), clean(one["constraint"]), "yes" if one["hard"] else "no", clean(one["kept"]))
+                for one in plan["constraints"]
+            ],
+        )
+    screen.table(
+        [("step", LEFT), (plan["symbol"], RIGHT), ("noise in a cell, rows", RIGHT)],
+        [
+            (one["step"], f"{one['price']:.3g}", "" if one["deviation"] is None else f"{one['deviation']:,.1f}")
+            for one in plan["steps"]
+        ],
+    )
+    for note in plan["notes"]:
+        screen.note(clean(note))
+
+
+def release_document(made: SyntheticRelease, folder: Path) -> dict[str, Any]:
+    """A release as a document of kind ``siloquent/synth/1``."""
+    ledger, seq, digest = made.receipt
+    report = made.report
+    return {
+        "schema": "siloquent/synth/1",
+        "release": str(folder),
+        "table": report.table,
+        "rows": report.rows,
+        "columns": made.rows.column_names,
+        "constraints": [
+            {"constraint": one.text, "hard": one.hard, "broken": one.pairs, "of": one.possible, "kept": one.how}
+            for one in report.constraints
+        ],
+        "truth": [{"name": p.name, "value": p.value, "low": p.low, "high": p.high} for p in report.paid],
+        "guarantee": made.guarantee.sentence(),
+        "receipt": {"ledger": ledger, "seq": seq, "hash": digest},
+        "known": list(report.known),
+    }
+
+
+def show_release(screen: Screen, made: SyntheticRelease, folder: Path) -> None:
+    """How many rows, what holds, how good, what it cost."""
+    report = made.report
+    kept = sum(one.hard for one in report.constraints)
+    screen.facts(
+        [
+            ("release", str(folder)),
+            ("rows", f"{report.rows:,} of {len(made.rows.column_names)} columns"),
+            ("constraints", f"{kept} hard ones, none broken" if kept else "no hard ones"),
+            *[(f"{p.name}", f"{p.value:.4f} ({p.low:.4f} to {p.high:.4f})") for p in report.paid],
+            ("guarantee", made.guarantee.sentence()),
+        ]
+    )
+    screen.note(f"The report with its pictures: {folder / 'report.html'}")
+
+
+def rows_document(table: pa.Table, output: Path | None) -> dict[str, Any]:
+    """Drawn rows as a document of kind ``siloquent/synth-rows/1``: a file's name, or the first rows themselves."""
+    shown = (
+        [] if output is not None else [[_plain(v) for v in row.values()] for row in table.slice(0, SHOWN).to_pylist()]
+    )
+    return {
+        "schema": "siloquent/synth-rows/1",
+        "rows": table.num_rows,
+        "columns": table.column_names,
+        "file": None if output is None else str(output),
+        "first": shown,
+    }
+
+
+def show_rows(screen: Screen, table: pa.Table, output: Path | None) -> None:
+    """Where the rows are, or the first of them."""
+    if output is not None:
+        screen.line(f"{table.num_rows:,} rows in {output}; this cost nothing.")
+        return
+    screen.line(_csv(table.column_names))
+    for row in table.slice(0, SHOWN).to_pylist():
+        screen.line(_csv("" if value is None else str(value) for value in row.values()))
+    if table.num_rows > SHOWN:
+        screen.note(f"The first {SHOWN} of {table.num_rows:,}; -o FILE writes all.")
+
+
+def show_report(screen: Screen, report: Mapping[str, Any]) -> None:
+    """Constraints, the worst columns and pairs, the truth as far as it was bought."""
+    screen.line(clean(report["guarantee"]))
+    screen.table(
+        [("constraint", LEFT), ("hard", LEFT), ("broken", RIGHT), ("of", RIGHT), ("how it is kept", LEFT)],
+        [
+            (
+                clean(one["text"]),
+                "yes" if one["hard"] else "no",
+                "" if one["pairs"] is None else f"{one['pairs']:,}",
+                "" if one["possible"] is None else f"{one['possible']:,}",
+                clean(one["how"]),
+            )
+            for one in report["constraints"]
+        ],
+    )
+    screen.table(
+        [("column", LEFT), ("groups", RIGHT), ("output off from measured", RIGHT)],
+        [(clean(c["name"]), str(len(c["groups"])), f"{_apart(c):.4f}") for c in report["columns"]],
+    )
+    measured = [pair for pair in report["pairs"] if pair["measured"]]
+    screen.line(f"{len(measured)} of {len(report['pairs'])} pairs of columns were measured.")
+    for paid in report["paid"]:
+        screen.line(f"{paid['name']}: {paid['value']:.4f} (95 %: {paid['low']:.4f} to {paid['high']:.4f})")
+    for note in report["known"]:
+        screen.note(clean(note))
+
+
+def _apart(column: Mapping[str, Any]) -> float:
+    apart = [abs(float(a) - float(b)) for a, b in zip(column["noisy"], column["output"], strict=True)]
+    return sum(apart) / 2
+
+
+def _csv(cells: Iterable[str]) -> str:
+    """One line of a CSV file."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow([clean(cell) for cell in cells])
+    return line.getvalue()
+
+
+def _plain(value: object) -> object:
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
