@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from siloquent.privacy.sampling import epsilon_of_steps, multiplier_for, renyi
-from siloquent.synth.measure.chain import blank_network
 from siloquent.synth.measure.gradients import Quanta, clipped_sum, gradients_of
-from siloquent.synth.spec.network import Network, first_embeddings
+from siloquent.synth.spec.network import Network, blank_network, first_embeddings
 
 SIZES = (3, 4, 5)
 

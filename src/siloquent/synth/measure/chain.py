@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +15,13 @@ from siloquent.privacy.noise.coins import coins
 from siloquent.privacy.noise.probability import Weight
 from siloquent.synth.measure.gradients import Quanta, clipped_sum
 from siloquent.synth.measure.journal import Journal
-from siloquent.synth.measure.run import Learner, measure
+from siloquent.synth.measure.run import measure
 from siloquent.synth.plan.chain import ChainPlan, Training
-from siloquent.synth.spec.measured import Measurements, Noisy
-from siloquent.synth.spec.network import Network, first_embeddings
+from siloquent.synth.spec.fine import Fine
+from siloquent.synth.spec.measured import Measurements, Noisy, Offer
+from siloquent.synth.spec.network import Network, blank_network, first_embeddings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from siloquent.data import PrivateTable
     from siloquent.ledger import Permit
 
@@ -30,25 +30,45 @@ Integers = NDArray[np.int64]
 DECAY_MEAN, DECAY_SQUARE, FLOOR = 0.9, 0.999, 1e-8
 
 
-class Groups:
-    """What the learner says of the fine counts, kept for the training: it asks for no marginal."""
+class Beginner(Protocol):
+    """What stands on the other side of the room's door: it reads the counts and says how cells are grouped."""
 
-    def __init__(self, learner: Learner) -> None:
-        self._learner = learner
+    def begin(self, fines: Sequence[Fine], fine: Sequence[Noisy], tables: Sequence[Noisy]) -> Sequence[Integers]:
+        """As ``Learner.begin``."""
+        ...
+
+
+class Groups:
+    """The learner of the counting steps: it keeps the group of every cell, and asks for no marginal."""
+
+    def __init__(self, beginner: Beginner) -> None:
+        self._beginner = beginner
         self.of_cells: tuple[Integers, ...] = ()
 
-    def begin(self, fines: Sequence, fine: Sequence, tables: Sequence) -> Sequence[Integers]:  # type: ignore[type-arg]
+    def begin(self, fines: Sequence[Fine], fine: Sequence[Noisy], tables: Sequence[Noisy]) -> Sequence[Integers]:
         """As ``Learner.begin``; the group of every cell of each attribute is kept."""
-        groups = self._learner.begin(fines, fine, tables)
+        groups = self._beginner.begin(fines, fine, tables)
         self.of_cells = tuple(np.repeat(group, each.widths) for each, group in zip(fines, groups, strict=True))
         return groups
 
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._learner, name)
+    def offer(self, share: float) -> Offer:
+        """Nothing is on offer."""
+        return Offer((), ())
+
+    def again(self) -> int:
+        """Never asked: there are no rounds."""
+        return 0
+
+    def learn(self, joint: Noisy) -> None:
+        """Never told: there are no rounds."""
+
+    def output(self, marginals: Sequence[tuple[int, ...]]) -> list[Floats]:
+        """Never asked: there is no report."""
+        return []
 
 
 def measure_chain(
-    plan: ChainPlan, table: PrivateTable, permit: Permit, learner: Learner, journal: Journal
+    plan: ChainPlan, table: PrivateTable, permit: Permit, beginner: Beginner, journal: Journal
 ) -> Measurements:
     """Fine counts, FD tables, and the parameters of a conditional model for each column but the first.
 
@@ -62,8 +82,8 @@ def measure_chain(
     Source:
         Thesis, algorithm 8, corrected: clipping by max(1, norm / C), no cropped samples, whole gradients.
     """
-    groups = Groups(learner)
-    counted = measure(plan.first, table, permit, groups, journal)  # type: ignore[arg-type]
+    groups = Groups(beginner)
+    counted = measure(plan.first, table, permit, groups, journal)
     if plan.training is None:
         return counted
     rows: NDArray[np.int64] | None = None
@@ -91,17 +111,6 @@ def _noisy(plan: ChainPlan, network: Network) -> Noisy:
     assert plan.training is not None
     names = tuple(plan.first.names[place] for place in (*network.context, network.target))
     return Noisy("chain", names, network.flat().view(np.int64), Fraction(plan.training.variance))
-
-
-def blank_network(context: tuple[int, ...], target: int, sizes: tuple[int, ...], embeddings: Floats) -> Network:
-    """A model that has learnt nothing, on given embeddings of all attributes' values."""
-    ends = np.cumsum((0, *sizes))
-    rows = np.concatenate([embeddings[ends[place] : ends[place + 1]] for place in context])
-    starts = np.cumsum((0, *(sizes[place] for place in context)))
-    width = embeddings.shape[1]
-    return Network(
-        context, target, starts, rows, np.zeros(len(context)), np.zeros((sizes[target], width)), np.zeros(sizes[target])
-    )
 
 
 def _with_embeddings(embeddings: Floats, sizes: tuple[int, ...], network: Network) -> Floats:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.synth.spec.network import Network
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -53,6 +57,7 @@ class Gradients:
         back: W' delta, shape (rows, width).
         logits: Gradient of the attention's logits, shape (rows, context).
         alpha: Shape (context,).
+        holds: Which context values each row holds, sparse, shape (rows, context values).
     """
 
     delta: Floats
@@ -60,6 +65,7 @@ class Gradients:
     back: Floats
     logits: Floats
     alpha: Floats
+    holds: csr_array
 
     @property
     def squared_norms(self) -> Floats:
@@ -71,14 +77,14 @@ class Gradients:
 
 def gradients_of(network: Network, rows: NDArray[np.integer]) -> Gradients:
     """The parts of every row's gradient of the cross-entropy; rows hold groups, shape (rows, attributes)."""
-    mixed = network.mixed(rows)
+    alpha, holds = network.alpha, _held(network, rows)
+    mixed = np.asarray(holds @ (network.embeddings * np.repeat(alpha, np.diff(network.starts))[:, None]))
     scores = mixed @ network.weights.T + network.bias
     scores -= scores.max(axis=1, keepdims=True)
     delta = np.exp(scores)
     delta /= delta.sum(axis=1, keepdims=True)
     delta[np.arange(len(rows)), rows[:, network.target]] -= 1.0
     back = delta @ network.weights
-    alpha = network.alpha
     met = np.stack(
         [
             np.einsum("nd,nd->n", network.embeddings[start + rows[:, place].astype(np.int64)], back)
@@ -87,7 +93,7 @@ def gradients_of(network: Network, rows: NDArray[np.integer]) -> Gradients:
         axis=1,
     )
     logits = alpha * (met - (met @ alpha / math.sqrt(len(alpha)))[:, None])
-    return Gradients(delta, mixed, back, logits, alpha)
+    return Gradients(delta, mixed, back, logits, alpha, holds)
 
 
 def clipped_sum(network: Network, rows: NDArray[np.integer], quanta: Quanta) -> Integers:
@@ -119,17 +125,16 @@ def clipped_sum(network: Network, rows: NDArray[np.integer], quanta: Quanta) -> 
         part[outside] = 0.0
     mixed[outside] = 0.0
     head = delta.T @ mixed
-    body = _by_value(network, rows, back) * np.repeat(alpha, np.diff(network.starts))[:, None]
+    # Every embedding's gradient is alpha times the summed g of the rows that hold its value.
+    body = np.asarray(found.holds.T @ back) * np.repeat(alpha, np.diff(network.starts))[:, None]
     whole = np.concatenate([body.ravel(), logits.sum(axis=0), head[:, :-1].ravel(), head[:, -1]])
     return whole.astype(np.int64)
 
 
-def _by_value(network: Network, rows: NDArray[np.integer], back: Floats) -> Floats:
-    """``back`` summed over the rows that hold each context value, shape (context values, width)."""
+def _held(network: Network, rows: NDArray[np.integer]) -> csr_array:
     from scipy.sparse import csr_array  # 40 ms, and only training needs it
 
     count, width = len(rows), len(network.context)
     values = rows[:, list(network.context)].astype(np.int64) + network.starts[:-1]
     ends = np.arange(0, count * width + 1, width)
-    holds = csr_array((np.ones(count * width), values.ravel(), ends), shape=(count, int(network.starts[-1])))
-    return np.asarray(holds.T @ back)
+    return csr_array((np.ones(count * width), values.ravel(), ends), shape=(count, int(network.starts[-1])))

@@ -14,7 +14,7 @@ from siloquent.errors import RequestError
 from siloquent.privacy import Composed, Event, SampledGaussian, accountant, exact
 from siloquent.privacy.prices import drawable
 from siloquent.privacy.sampling import epsilon_of_steps, multiplier_for
-from siloquent.synth.plan.budget import Law, Noise, selection_for
+from siloquent.synth.plan.budget import Noise, selection_for
 from siloquent.synth.plan.fine import MOST_FINE
 from siloquent.synth.plan.tree import TreePlan, plan_tree
 from siloquent.synth.spec.chain import ChainSpec
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from siloquent.schema import TableSchema
 
 SAMPLE, MOST_BATCH = Fraction(7, 100), 2_048
-COUNTS = Fraction(1, 10)
-"""The share of epsilon for fine counts; FD tables cost what they cost in engine ``tree``."""
 _WORDS = 2**64
 
 
@@ -98,12 +96,13 @@ class ChainPlan:
 
     @property
     def advice(self) -> str:
-        """What the account makes dear, if it does."""
-        if self.schema.budget.accountant == "pure" or self.sampled is None:
+        """What the account makes dear."""
+        if self.sampled is None:
             return ""
+        epsilon = float(self.sampled.epsilon)
         return (
-            f"This account counts in rho, where epsilon {float(self.sampled.epsilon):.3g} with delta is charged as "
-            f"rho {float(self.sampled.epsilon) ** 2 / 2:.3g}: a pure account with delta_events buys far more."
+            f"The steps are ({epsilon:.3g}, {float(self.sampled.delta):.1g})-private, for which this account is "
+            f"charged rho {epsilon**2 / 2:.3g}: engine 'tree' buys far more for it."
         )
 
 
@@ -117,13 +116,13 @@ def plan_chain(spec: SynthSpec, schema: TableSchema, chain: ChainSpec | None = N
     """
     chain = chain or ChainSpec()
     _check(schema, chain)
-    first = _counts(spec, schema)
+    first = _counts(spec, schema, exact(chain.counts))
     sequence = sequence_of(first.compiled)
     models = len(sequence) - 1
     if models < 1:
         return ChainPlan(chain, first, sequence, None, None)
     delta = schema.budget.delta_events
-    left = _left(schema, first)
+    left = _left(first)
     hint = schema.size_hint or 1
     batch = min(chain.batch or min(MOST_BATCH, math.ceil(SAMPLE * hint)), hint)
     rate = Fraction(_WORDS * batch // hint, _WORDS)
@@ -145,7 +144,7 @@ def _check(schema: TableSchema, chain: ChainSpec) -> None:
     if not schema.budget.delta_events > 0:
         raise RequestError(
             "Engine 'chain' is (epsilon, delta)-private, and this account keeps no delta for such events.",
-            fix=f"delta_events = \"1e-6\" under [budget] in schemas/{schema.name}.toml, or engine = 'tree'",
+            fix=f"accountant = \"zcdp\" with delta_events in schemas/{schema.name}.toml, or engine = 'tree'",
         )
     if schema.unit.max_rows > 1:
         raise RequestError(
@@ -155,28 +154,26 @@ def _check(schema: TableSchema, chain: ChainSpec) -> None:
         raise RequestError("accept-reject may refuse for ever under hard constraints.", fix="sampler = 'direct'")
 
 
-def _left(schema: TableSchema, first: TreePlan) -> Fraction:
-    """The epsilon that the steps may cost, at the account's delta for events."""
-    amount = first.amount - first.price
-    if schema.budget.accountant == "pure":
-        return amount
-    # An (epsilon, delta) event is charged as rho = epsilon^2 / 2.
-    return Fraction(math.isqrt(math.floor(2 * amount * 10**18)), 10**9)
+def _left(first: TreePlan) -> Fraction:
+    """The epsilon that the steps may cost at the account's delta for events; it is charged as rho = epsilon^2 / 2."""
+    return Fraction(math.isqrt(math.floor(2 * (first.amount - first.price) * 10**18)), 10**9)
 
 
-def _counts(spec: SynthSpec, schema: TableSchema) -> TreePlan:
-    """Fine counts for a tenth of the budget and FD tables; no rounds and no report."""
+def _counts(spec: SynthSpec, schema: TableSchema, share: Fraction) -> TreePlan:
+    """Fine counts and FD tables for a share of the budget, no rounds and no report."""
     whole = plan_tree(replace(spec, engine="tree", report=0, measure_rates=0, targets=()), schema)
-    law: Law = "gaussian" if schema.budget.accountant == "zcdp" else "laplace"
-    kept = whole.amount * COUNTS
-    before = sum((n.price * levels for n, levels in zip(whole.one_way, whole.levels, strict=True)), Fraction(0))
-    # The same proportions between attributes, at another sum.
+    kept = whole.amount * share
+    fine = sum((n.price * levels for n, levels in zip(whole.one_way, whole.levels, strict=True)), Fraction(0))
+    before = sum((noise.price for _, noise in whole.tables), fine)
+    # The same proportions between counts, at another sum.
     scaled = tuple(_scaled(noise, before / kept) for noise in whole.one_way)
+    tables = tuple((need, _scaled(noise, before / kept)) for need, noise in whole.tables)
     return replace(
         whole,
         spec=spec,
         one_way=scaled,
-        selection=selection_for(law, Fraction(0), rounds=0, sensitivity=1),
+        tables=tables,
+        selection=selection_for("gaussian", Fraction(0), rounds=0, sensitivity=1),
         joint=None,
         report=None,
         candidates=(),

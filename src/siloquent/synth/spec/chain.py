@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from siloquent.errors import RequestError
+from siloquent.privacy import exact
+from siloquent.privacy.prices import Exact
 
 Sampler = Literal["direct", "accept-reject"]
 
@@ -23,6 +25,7 @@ class ChainSpec:
         sampler: "direct", or "accept-reject" (soft constraints only; the same law).
         resample: Cells of each column that are drawn again, in numbers of rows.
         reuse: Whether each model starts from the embeddings of the one before.
+        counts: The share of the price for fine counts and FD tables; the steps take the rest.
     """
 
     batch: int | None = None
@@ -33,6 +36,7 @@ class ChainSpec:
     sampler: Sampler = "direct"
     resample: float = 0.0
     reuse: bool = True
+    counts: Exact = "0.1"
 
     def __post_init__(self) -> None:
         if self.batch is not None and self.batch < 1:
@@ -45,12 +49,14 @@ class ChainSpec:
             raise RequestError("rate lies in (0, 1] and width between 1 and 1,024.")
         if self.sampler not in ("direct", "accept-reject"):
             raise RequestError(f"sampler is 'direct' or 'accept-reject', not {self.sampler!r}.")
+        if not 0 < exact(self.counts) < 1:
+            raise RequestError(f"counts is a share between 0 and 1, not {self.counts!r}.", fix='counts = "0.1"')
         if not 0 <= self.resample <= 10:
             raise RequestError(f"resample lies between 0 and 10 times the rows, not at {self.resample}.")
 
     def plain(self) -> dict[str, Any]:
         """As JSON takes it."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__slots__} | {"counts": str(exact(self.counts))}
 
 
 PAPER = ChainSpec(batch=23, steps=1_600, clip=1, rate=1e-3)

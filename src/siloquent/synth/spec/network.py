@@ -78,3 +78,14 @@ class Network:
 def first_embeddings(sizes: tuple[int, ...], width: int, random: np.random.Generator) -> Floats:
     """Embeddings of all values of all attributes as they begin, shape (sum of sizes, width): N(0, 1.44 / width)."""
     return random.normal(0.0, 1.2 / np.sqrt(width), (sum(sizes), width))
+
+
+def blank_network(context: tuple[int, ...], target: int, sizes: tuple[int, ...], embeddings: Floats) -> Network:
+    """A model that has learnt nothing, on given embeddings of all attributes' values."""
+    ends = np.cumsum((0, *sizes))
+    rows = np.concatenate([embeddings[ends[place] : ends[place + 1]] for place in context])
+    starts = np.cumsum((0, *(sizes[place] for place in context)))
+    width = embeddings.shape[1]
+    return Network(
+        context, target, starts, rows, np.zeros(len(context)), np.zeros((sizes[target], width)), np.zeros(sizes[target])
+    )
