@@ -32,37 +32,19 @@ async def start(request: Request) -> Response:
 
 @router.post("/ask")
 async def ask(request: Request) -> Response:
-    person = visitor(request, "analyst")
+    person, house, plan, answer = visitor(request, "analyst"), house_of(request), None, None
     fields = await form_of(request, person)
     sql = with_accuracy(fields.get("sql", ""), fields.get("error", ""), fields.get("confidence", ""))
-    listed = await tables.list_tables(request, person)
-    if fields.get("act") != "ask":
-        plan = await answers.explained(house_of(request), person, sql)
-        return render(
-            request,
-            "ask.html",
-            person,
-            tables=listed["tables"],
-            fields={**fields, "sql": sql},
-            plan=plan,
-            answer=None,
-        )
-    check_key(fields.get("key", ""))
-    document, replayed = await answers.answered(
-        house_of(request), person, sql, key=fields["key"], max_cost=fields.get("max_cost") or None
-    )
-    drawn = await house_of(request).desk.run(
-        person.analyst, lambda session: _drawn(session, person, sql, fields["key"])
-    )
-    return render(
-        request,
-        "ask.html",
-        person,
-        tables=listed["tables"],
-        fields={**fields, "sql": sql},
-        plan=None,
-        answer={**document, "free": replayed, "pictures": drawn, "shown": document["rows"][:MOST_ROWS]},
-    )
+    if fields.get("act") == "ask":
+        key, most = fields.get("key", ""), fields.get("max_cost") or None
+        check_key(key)
+        document, replayed = await answers.answered(house, person, sql, key=key, max_cost=most)
+        drawn = await house.desk.run(person.analyst, lambda session: _drawn(session, person, sql, key))
+        answer = {**document, "free": replayed, "pictures": drawn, "shown": document["rows"][:MOST_ROWS]}
+    else:
+        plan = await answers.explained(house, person, sql)
+    known = (await tables.list_tables(request, person))["tables"]  # after the answer: what is left now
+    return render(request, "ask.html", person, tables=known, fields={"sql": "", **fields}, plan=plan, answer=answer)
 
 
 def _drawn(session: Any, person: Any, sql: str, key: str) -> list[str]:

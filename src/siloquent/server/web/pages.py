@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
+from siloquent.documents.money import four_digits
 from siloquent.documents.plain import label, number, share
 from siloquent.documents.problems import Problem
 from siloquent.server.guard import COOKIE, House, house_of, require_proof
@@ -39,6 +40,7 @@ class Pages:
             lstrip_blocks=True,
         )
         self._templates.filters |= {"label": label, "number": number, "url": lambda text: quote(text, safe="")}
+        self._templates.filters |= {"four": _four, "four_up": lambda text: four_digits(Fraction(text), "up")}
         self._templates.globals |= {"version": VERSION, "share": _share, "fresh_key": _fresh_key}
         app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
 
@@ -115,6 +117,11 @@ def start_session(house: House, cookie: str) -> Response:
         path="/",
     )
     return response
+
+
+def _four(text: str) -> str:
+    """What is left or may be spent, in four digits, rounded down."""
+    return four_digits(Fraction(text), "down")
 
 
 def _fresh_key() -> str:
