@@ -87,7 +87,8 @@ def _schur(table: ByKey, first: NDArray[Any], second: NDArray[Any]) -> Gains:
 def robust_errors(table: ByKey, values: Floats) -> Floats:
     """The standard error of each candidate's partial covariance where keys, not rows, are what was drawn at random.
 
-    A key's rows share the candidate's value, so only keys count as independent (cluster-robust, of kind CR0).
+    A key's rows share the candidate's value, so only keys count as independent: cluster-robust, each key's part over
+    one less its leverage (of kind CR3), so that few keys are not taken for many.
     """
     rows, means = table.rows, table.means
     own = table.covariance[:-1, :-1]
@@ -102,5 +103,13 @@ def robust_errors(table: ByKey, values: Floats) -> Floats:
         z = z - slopes @ (centred[:, :-1] / np.maximum(table.counts, 1)[:, None]).T
     weight = np.maximum((z**2) @ share, _LEAST)
     slope = (z @ residual / rows) / weight
-    left = z * (residual - slope[:, None] * z * table.counts)
+    leverage = z**2 * share / weight[:, None]
+    left = z * (residual - slope[:, None] * z * table.counts) / np.maximum(1 - leverage, 0.05)
     return np.asarray(np.sqrt((left**2).sum(axis=1)) / rows)
+
+
+def wide_quantile(miss: float, freedom: int) -> float:
+    """The x that Student's t of so many degrees of freedom passes with probability ``miss``."""
+    from scipy.special import stdtrit
+
+    return -float(stdtrit(max(freedom, 1), miss))

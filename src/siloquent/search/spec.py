@@ -116,6 +116,8 @@ class OfferSpec:
                 raise RequestError(f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
         if not self.keys and self.second_moments == "none":
             object.__setattr__(self, "second_moments", "total")
+        if self.second_moments == "per-key" and len(self.keys) != 1:
+            raise RequestError("Second moments per key belong to one key.", fix='second_moments="total"')
         if self.norm_cut is not None and not 0 < self.norm_cut < 1_000:
             raise RequestError(f"norm_cut is a number above 0, not {self.norm_cut!r}.")
         shares = self.parts

@@ -44,9 +44,11 @@ def offer(session: Session, spec: OfferSpec, *, key: str | None = None, max_cost
     chosen = plan(spec, schema)
     digest = request_digest(session, account, schema, "search offer", spec.canonical())
     charge = Charge(key, account, digest, max_cost, what="offer")
-    charge.require_affordable(session, chosen.event)
-    session.table_of(schema)  # what is wrong with a source is found before it costs anything
-    permit = charge.reserve(session, chosen.event)
+    permit = charge.held(session)
+    if permit is None:
+        charge.require_affordable(session, chosen.event)
+        session.table_of(schema)  # what is wrong with a source is found before it costs anything
+        permit = charge.reserve(session, chosen.event)
     stored = permit if isinstance(permit, Stored) else _measured(session, chosen, permit)
     return assemble(schema, stored)
 

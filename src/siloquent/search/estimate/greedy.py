@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.maths import normal_quantile
-from siloquent.maths.partial import ByKey, exact_gains_of, gains_of, robust_errors
+from siloquent.maths.partial import ByKey, exact_gains_of, gains_of, robust_errors, wide_quantile
 from siloquent.search.estimate.joins import Candidate, Joined
 from siloquent.search.estimate.training import Training
 
@@ -71,12 +71,13 @@ def _with_intervals(
     whole = max(float(table.covariance[-1, -1]), 1e-9)
     errors = robust_errors(table, values) / np.maximum(length * whole, 1e-9)
     cells, used = len(table.counts), table.sums.shape[1]
-    variance = errors**2 * cells / max(cells - used, 1)
+    sampling = wide_quantile(BETA / 2 / max(total, 1), cells - used) * errors
+    noise = np.zeros(len(best))
     drawn = [exact_gains_of(moved, values) for moved in training.drawn(key, rng)]
     if drawn:
         moved = np.stack([np.sign(one.slopes) * np.sqrt(one.gains) for one in drawn])
-        variance = variance + moved.var(axis=0, ddof=1)
-    half = normal_quantile(BETA / 2 / max(total, 1)) * np.sqrt(variance)
+        noise = normal_quantile(BETA / 2 / max(total, 1)) * moved.std(axis=0, ddof=1)
+    half = np.sqrt(sampling**2 + noise**2)
     near, far = np.maximum(np.abs(r) - half, 0), np.minimum(np.abs(r) + half, 1)
     return [
         Scored(pool.candidates[i], float(exact.gains[n]), float(near[n] ** 2), float(far[n] ** 2), *_of(pool, i))

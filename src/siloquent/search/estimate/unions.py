@@ -119,10 +119,12 @@ def fitted(noisy: NoisyMoments, rng: np.random.Generator) -> Slopes:
     w = np.concatenate([-beta, [1.0]])
     means = moments.sums / n
     solved = np.linalg.inv(covariance[:-1, :-1] + ridge * np.eye(p - 1))
-    scores = np.stack([_score_noise(noisy, w, means, n, rng) for _ in range(DRAWS)])
+    moved = np.stack([_score_noise(noisy, w, means, n, rng) for _ in range(DRAWS)])
+    scores = moved[:, :-1]
     noise = solved @ np.cov(scores.T).reshape(p - 1, p - 1) @ solved
     left = max(float(w @ covariance @ w), 0.0)
-    sampling = left * solved / n
+    # Noise that makes the fit look better than it is must not make its intervals narrower.
+    sampling = (left + float((moved @ w).std(ddof=1))) * solved / n
     pull = ridge * solved @ beta
     half = Z95 * np.sqrt(np.diag(noise) + np.diag(sampling)) + np.abs(pull)
     whole = max(float(covariance[-1, -1]), 1e-12)
@@ -131,12 +133,12 @@ def fitted(noisy: NoisyMoments, rng: np.random.Generator) -> Slopes:
 
 
 def _score_noise(noisy: NoisyMoments, w: Floats, means: Floats, n: float, rng: np.random.Generator) -> Floats:
-    """How one draw of noise moves the normal equations, (p - 1,)."""
+    """How one draw of noise moves the products of all numbers with what the model leaves, (p,)."""
     zero, first, second = (float(np.sqrt(v)) for v in noisy.variances)
     E = symmetric_noise(rng, len(w), second, is_halved=noisy.is_halved)
     e, e0 = rng.normal(0, first, len(w)), rng.normal(0, zero)
     moved = E @ w - means * float(w @ e) - float(w @ means) * e + means * float(w @ means) * e0
-    return np.asarray(moved[:-1] / n)
+    return np.asarray(moved / n)
 
 
 def own_moments(training: LocalRows | ReleasedSums, own: Offer | None) -> NoisyMoments:
@@ -149,8 +151,9 @@ def own_moments(training: LocalRows | ReleasedSums, own: Offer | None) -> NoisyM
 
 
 def agree(one: Slopes, other: Slopes) -> bool:
-    """Whether two models' intervals meet in every slope."""
-    return bool(((one.low <= other.high) & (other.low <= one.high)).all())
+    """Whether no slope of two models is surely another: at three standard errors of the difference."""
+    errors = np.hypot(one.high - one.low, other.high - other.low) / 2 / Z95
+    return bool((np.abs(one.values - other.values) <= 3 * errors).all())
 
 
 def model_of(slopes: Slopes, names: Sequence[str], scales: Scales) -> FittedModel:

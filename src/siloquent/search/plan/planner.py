@@ -30,7 +30,7 @@ STEPS = (1_023, 255, 63, 15)
 MOST_SUMS = 10**7
 _MOST_VARIANCE = 2**49
 _MOST_SCALE = 2**49
-_UNIT = Fraction(2**40)
+_UNIT = Fraction(2**60)
 """In the joint event, squared changes are counted in parts of this variance."""
 
 
@@ -235,10 +235,11 @@ def _paper(made: OfferPlan, release: Release, rho: Fraction) -> Parameters:
 
 
 def _amount(made: OfferPlan) -> Fraction:
-    """What the budget is in the account's own money."""
+    """What the budget is in the account's own money, less the two units by which rounding may raise the price."""
     assert made.spec.budget is not None
     declared = made.schema.budget
-    return made.spec.budget.in_account(declared.accountant, delta=declared.delta - declared.delta_events)
+    amount = made.spec.budget.in_account(declared.accountant, delta=declared.delta - declared.delta_events)
+    return max(amount - Fraction(2, accountant(declared.accountant).scale), amount / 2)
 
 
 def _with_notes(made: OfferPlan) -> OfferPlan:

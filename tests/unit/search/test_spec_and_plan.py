@@ -1,0 +1,186 @@
+"""Offers and requests check themselves; plans price them from declarations alone."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from siloquent.errors import RequestError, SchemaError, SiloquentError, UnknownName
+from siloquent.privacy import accountant
+from siloquent.search import Accuracy, Budget, KeyOf, RequestSpec, plan, request_from_plain, spec_from_plain
+from siloquent.search.plan.discovery import proposed, signature
+from unit.search.tables import PURE, USER, schema, spec
+
+WRONG_OFFERS: dict[str, tuple[dict[str, object], str]] = {
+    "no features": ({"features": ()}, "1 to 500 features"),
+    "a feature twice": ({"features": ("x", "x")}, "each named once"),
+    "a key that is a feature": ({"features": ("town",)}, "key and a feature"),
+    "no price": ({"budget": None}, "either a budget or an accuracy"),
+    "another mechanism": ({"mechanism": "apm"}, "mechanism is one of"),
+    "shares below 0": ({"shares": ("-1", "1", "0")}, "Shares are"),
+    "no share for counts": ({"shares": ("0", "1", "0")}, "counts need a share"),
+    "a share for what is not released": ({"shares": ("1", "1", "1")}, "Shares are"),
+    "a cut of 0": ({"norm_cut": 0.0}, "norm_cut"),
+    "second moments per several keys": (
+        {"second_moments": "per-key", "keys": (KeyOf("town"), KeyOf("year"))},
+        "belong to one key",
+    ),
+    "an indicator of nothing": ({"indicators": ("y",)}, "Indicators belong"),
+}
+
+
+@pytest.mark.parametrize(("changed", "said"), WRONG_OFFERS.values(), ids=WRONG_OFFERS)
+def test_an_offer_that_makes_no_sense_cannot_be_written(changed: dict[str, object], said: str) -> None:
+    with pytest.raises(RequestError, match=said):
+        spec(**changed)
+
+
+WRONG_REQUESTS: dict[str, tuple[dict[str, object], str]] = {
+    "the target as a feature": ({"features": ("y",)}, "different attributes"),
+    "platform without a budget": ({"scoring": "platform"}, "needs a budget"),
+    "local with a budget": ({"budget": Budget(epsilon="1")}, "costs nothing"),
+    "a join without a key": ({"keys": ()}, "Joins need a key"),
+    "another kind": ({"kinds": ("cross",)}, "kinds are"),
+    "another model": ({"model": "tree"}, "model is"),
+    "too many": ({"max_augmentations": 51}, "1 to 50"),
+    "all rows to test on": ({"test_share": 1.0}, "below 1"),
+}
+
+
+@pytest.mark.parametrize(("changed", "said"), WRONG_REQUESTS.values(), ids=WRONG_REQUESTS)
+def test_a_request_that_makes_no_sense_cannot_be_written(changed: dict[str, object], said: str) -> None:
+    with pytest.raises(RequestError, match=said):
+        RequestSpec(**{"table": "places", "target": "y", "features": ("x",), "keys": ("town",), **changed})  # type: ignore[arg-type]
+
+
+WRONG_PLANS: dict[str, tuple[dict[str, object], type[SiloquentError], str]] = {
+    "an unknown feature": ({"features": ("z",)}, UnknownName, "No attribute"),
+    "a text": ({"features": ("line",)}, SchemaError, "is text"),
+    "one value only": ({"features": ("one",)}, SchemaError, "one declared value"),
+    "a key without a domain": ({"keys": (KeyOf("person"),)}, SchemaError, "not declared"),
+    "a parent of a number": ({"keys": (KeyOf("year", parent=2),)}, SchemaError, "must be a category"),
+    "too small a price": ({"budget": Budget(rho="0.0000000000001")}, RequestError, "cannot be drawn"),
+}
+
+
+@pytest.mark.parametrize(("changed", "kind", "said"), WRONG_PLANS.values(), ids=WRONG_PLANS)
+def test_what_cannot_be_offered_is_refused_from_the_declaration(
+    changed: dict[str, object], kind: type[SiloquentError], said: str
+) -> None:
+    with pytest.raises(kind, match=said):
+        plan(spec(**changed), schema())
+
+
+PLANS: dict[str, dict[str, object]] = {
+    "for joins": {},
+    "for unions": {"keys": (), "features": ("x", "y")},
+    "with second moments": {"second_moments": "total", "features": ("x", "kind", "wet")},
+    "per key": {"second_moments": "per-key"},
+    "by two keys": {"keys": (KeyOf("town"), KeyOf("year"))},
+    "by both keys together": {"keys": (KeyOf("town", "year"),)},
+    "cut": {"norm_cut": 0.5},
+    "fpm": {"mechanism": "fpm", "second_moments": "total"},
+    "fpm-opt": {"mechanism": "fpm-opt", "second_moments": "total"},
+    "with an indicator": {"features": ("x", "y"), "indicators": ("y",)},
+}
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("changed", PLANS.values(), ids=PLANS)
+def test_a_plan_costs_what_was_allowed_and_hardly_less(changed: dict[str, object], adjacency: str) -> None:
+    made = plan(spec(**changed, budget=Budget(rho="0.05")), schema(adjacency=adjacency))
+    # The worst neighbours of separate orders differ, so priced together FPM-OPT costs less than its parts.
+    least = "0.04" if changed.get("mechanism") == "fpm-opt" else "0.0499"
+    assert Fraction(least) < made.price <= Fraction("0.05")
+
+
+def test_one_joint_release_is_less_noisy_than_the_papers() -> None:
+    given = {"second_moments": "total", "features": ("x", "y"), "budget": Budget(rho="0.05")}
+    ours, fpm, opt = (plan(spec(**given, mechanism=name), schema()) for name in ("joint", "fpm", "fpm-opt"))
+    assert ours.parameters[1] is not None
+    assert fpm.parameters[1] is not None
+    assert opt.parameters[1] is not None
+    assert ours.parameters[1] < opt.parameters[1] < fpm.parameters[1]
+
+
+def test_a_pure_account_gets_laplace_noise_for_all_of_its_epsilon() -> None:
+    made = plan(spec(budget=Budget(epsilon="1")), schema(budget=PURE))
+    assert made.noise == "laplace"
+    assert Fraction("0.99") < made.price <= 1
+    with pytest.raises(RequestError, match="Gaussian"):
+        plan(spec(budget=Budget(epsilon="1"), mechanism="fpm", second_moments="total"), schema(budget=PURE))
+
+
+def test_a_user_of_three_rows_needs_three_times_the_deviation() -> None:
+    row, user = (plan(spec(budget=Budget(rho="0.05")), schema(unit=unit)) for unit in ('{ kind = "row" }', USER))
+    assert row.parameters[1] is not None
+    assert user.parameters[1] is not None
+    assert math.sqrt(user.parameters[1] / row.parameters[1]) == pytest.approx(3 * user.steps / row.steps, rel=0.01)
+
+
+def test_replaced_rows_without_a_key_are_counted_exactly() -> None:
+    given = {"keys": (), "features": ("x", "y")}
+    assert plan(spec(**given), schema(adjacency="replace-one")).parameters[0] is None
+    assert plan(spec(**given), schema(adjacency="replace-one", unit=USER)).parameters[0] is not None
+    assert plan(spec(**given), schema()).parameters[0] is not None
+
+
+def test_an_accuracy_is_kept_and_costs_less_where_keys_have_more_rows() -> None:
+    dear, cheap = (plan(spec(budget=None, accuracy=Accuracy(0.01, rows)), schema()) for rows in (100, 1_000))
+    assert dear.mean_error(100) == pytest.approx(0.02, rel=0.01)
+    assert dear.price == pytest.approx(100 * cheap.price, rel=0.01)
+
+
+def test_what_noise_will_hide_is_said_before_anything_is_spent() -> None:
+    notes = plan(spec(keys=(KeyOf("town", "year"),), budget=Budget(rho="0.0001")), schema(size=100)).notes
+    assert len(notes) == 1
+    assert "about 6.25 rows a value" in notes[0] or "about 6.3 rows a value" in notes[0]
+    assert plan(spec(), schema()).notes == ()
+
+
+def test_a_release_that_is_too_large_is_refused() -> None:
+    import siloquent as sq
+    from unit.search.tables import ROW, TOML, ZCDP
+
+    text = TOML.format(name="places", budget=ZCDP, unit=ROW, adjacency="add-remove", size=10)
+    wide = sq.read_schema(text.replace("hi = 10, grid = 0.01", "hi = 99999, grid = 0.1"))
+    with pytest.raises(RequestError, match="would hold"):
+        plan(spec(keys=(KeyOf("x"),), features=("town", "kind", "wet", "y", "year")), wide)
+    with pytest.raises(SchemaError, match="has 3,999,964 values"):
+        plan(spec(keys=(KeyOf("x", "town"),), features=("y",)), wide)
+
+
+def test_specs_are_read_from_plain_words_and_unknown_ones_are_named() -> None:
+    read = spec_from_plain(
+        {"table": "places", "features": ["x"], "keys": ["town", ["town", "year"]], "budget": {"rho": "10"}}
+    )
+    assert read == spec(keys=(KeyOf("town"), KeyOf("town", "year")))
+    request = request_from_plain(
+        {"table": "t", "target": "y", "keys": [{"attributes": ["dbn"], "parent": 2}], "kinds": ["join", "union"]}
+    )
+    assert request.keys == (KeyOf("dbn", parent=2),)
+    with pytest.raises(RequestError, match="An offer has no 'feature'"):
+        spec_from_plain({"table": "t", "feature": ["x"]})
+    with pytest.raises(RequestError, match="cannot be read"):
+        request_from_plain({"table": "t"})
+
+
+def test_equal_specs_have_equal_texts_and_others_do_not() -> None:
+    assert spec(budget=Budget(rho="10")).canonical() == spec(budget=Budget(rho="10.0")).canonical()
+    texts = {plan(spec(**changed), schema()).spec.canonical() for changed in PLANS.values()}
+    assert len(texts) == len(PLANS)
+
+
+def test_signatures_find_keys_that_share_values() -> None:
+    town, year, both = plan(spec(keys=(KeyOf("town"), KeyOf("year"), KeyOf("town", "year"))), schema()).keys
+    assert [i for i, _ in proposed(town, [year, town, both])] == [1]
+    assert np.array_equal(signature(town), signature(town))
+    assert proposed(town, []) == []
+
+
+def test_the_accounts_own_price_is_the_events() -> None:
+    made = plan(spec(), schema())
+    assert made.price == Fraction(accountant("zcdp").cost(made.event).amount, accountant("zcdp").scale)

@@ -1,0 +1,254 @@
+"""Offers, requests and augmented rows in Python: what is charged, what is found, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import siloquent as sq
+from siloquent.errors import BudgetExceeded, KeyReused, NotAllowed, ReleaseError, RequestError
+from siloquent.search import (
+    AugmentPlan,
+    Budget,
+    Catalogue,
+    Found,
+    KeyOf,
+    Offer,
+    OfferSpec,
+    RequestSpec,
+    add_to_catalogue,
+    open_catalogue,
+    plan_from_json,
+)
+from unit.search.tables import TOWNS, ZCDP, rows, schema, session, spec
+
+RICH = Budget(rho="20")
+
+
+def provider(seed: int, *, informs: bool, count: int = 3_000) -> pa.Table:
+    """Rows of a table about 16 town-years, by town and year; y follows them if it ``informs``."""
+    random = np.random.default_rng(seed)
+    effects = np.random.default_rng(11 if informs else 100 + seed).uniform(20, 80, (4, 4))
+    town, year = random.integers(0, 4, count), random.integers(0, 4, count)
+    base = rows(count, seed)
+    value = np.clip(effects[town, year] + random.normal(0, 4, count), 0, 100).round().astype(int)
+    return (
+        base.set_column(base.column_names.index("town"), "town", pa.array([TOWNS[i] for i in town]))
+        .set_column(base.column_names.index("year"), "year", pa.array(year + 2020))
+        .set_column(base.column_names.index("y"), "y", pa.array(value))
+    )
+
+
+def request_rows(count: int = 3_000) -> pa.Table:
+    """x is what is to be predicted: it follows the informing table's y by town and year, and whether it is wet."""
+    random = np.random.default_rng(9)
+    effects = np.random.default_rng(11).uniform(20, 80, (4, 4))
+    base = provider(8, informs=False, count=count)
+    town = np.array([TOWNS.index(name) for name in base["town"].to_pylist()])
+    year, wet = base["year"].to_numpy() - 2020, base["wet"].to_numpy(zero_copy_only=False)
+    x = np.clip(effects[town, year] / 20 + 1.5 * wet + 2 + random.normal(0, 0.7, count), 0, 10)
+    return base.set_column(base.column_names.index("x"), "x", pa.array(x.round(2)))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> tuple[sq.Session, Catalogue]:
+    """A workspace with the request's table ``own``, and a catalogue of one informing table and three others."""
+    folder = tmp_path_factory.mktemp("search")
+    sq.create_workspace(folder / "w")
+    opened = sq.open(folder / "w")
+    opened.add_frame(schema(name="own"), request_rows())
+    offers = []
+    for i, name in enumerate(("good", "bad1", "bad2", "bad3")):
+        opened.add_frame(schema(name=name), provider(i + 30, informs=name == "good"))
+        keys = (KeyOf("town", "year"), KeyOf("town"))
+        offers.append(opened.search.offer(OfferSpec(name, ("y", "kind"), keys, budget=RICH, owner=name[:3]), key="k"))
+    return opened, Catalogue(tuple(offers))
+
+
+def ask(place: tuple[sq.Session, Catalogue], **changed: object) -> Found:
+    given = {"table": "own", "target": "x", "features": ("wet",), "keys": (KeyOf("town", "year"), KeyOf("town"))}
+    return place[0].search.find(RequestSpec(**{**given, **changed}), place[1])  # type: ignore[arg-type]
+
+
+def test_local_scoring_finds_what_explains_the_target_and_spends_nothing(place: tuple) -> None:
+    before = place[0].ledger.head().seq
+    found = ask(place, max_augmentations=3)
+    assert place[0].ledger.head().seq == before
+    best = found.chosen[0]
+    assert (best.table, best.feature, best.key) == ("good", "y", "town+year")
+    assert best.low < best.gain < best.high
+    assert best.realised == pytest.approx(best.gain, abs=0.1)
+    assert found.r2 > found.base_r2 + 0.3
+    assert found.candidates == 4 * 4 * 2
+    slope = {one.feature: one for one in found.model.coefficients}
+    # x rises by 1.5 where it is wet, and by 1/20 for each step of y.
+    assert slope["wet"].low < 1.5 < slope["wet"].high
+    assert slope["good.y"].value == pytest.approx(0.05, rel=0.1)
+    assert "3 offers of bad" in found.notes[-1]
+
+
+def test_platform_scoring_finds_the_same_for_the_price_of_one_offer(place: tuple) -> None:
+    before = place[0].account("own").spent.amount
+    found = ask(place, scoring="platform", budget=RICH, max_augmentations=3)
+    paid = place[0].account("own").spent.amount - before
+    assert 0 < paid <= 20 * 10**12
+    assert (found.chosen[0].table, found.chosen[0].realised) == ("good", None)
+    assert "Differential privacy" in found.guarantee
+    assert all(one.key == "town+year" for one in found.chosen)
+
+
+def test_a_found_feature_joins_ones_own_rows_with_its_error(place: tuple) -> None:
+    found = ask(place)
+    again = plan_from_json(found.plan.to_json())
+    table = place[0].search.augment(again)
+    assert table.num_rows == 3_000
+    assert {"x", "good.y", "good.y error"} <= set(table.column_names)
+    frame = table.to_pandas()
+    assert frame["good.y"].groupby([frame.town, frame.year]).nunique().max() == 1
+    predicted = found.model.predict({"wet": frame.wet, "good.y": frame["good.y"]})
+    explained = 1 - ((frame.x - predicted) ** 2).sum() / ((frame.x - frame.x.mean()) ** 2).sum()
+    assert explained == pytest.approx(found.model.r2, abs=0.02)
+    assert (frame["good.y error"] > 0).all()
+
+
+def test_offers_that_tell_nothing_are_not_chosen(place: tuple) -> None:
+    useless = Catalogue(tuple(offer for offer in place[1].offers if offer.table != "good"))
+    found = place[0].search.find(RequestSpec("own", "x", ("wet",), (KeyOf("town", "year"),)), useless)
+    assert found.chosen == ()
+    assert "no augmentation surely helps" in found.notes
+    assert (found.plan.steps, found.r2) == ((), found.base_r2)
+
+
+def test_unions_of_like_tables_are_found_and_unlike_ones_are_not(tmp_path: Path) -> None:
+    with session(tmp_path, rows(200, seed=1), size=200) as opened:
+        opened.add_frame(schema(name="more"), rows(5_000, seed=2))
+        other = rows(5_000, seed=3)
+        wrong = other.set_column(other.column_names.index("y"), "y", pa.array(100 - other["y"].to_numpy()))
+        opened.add_frame(schema(name="wrong"), wrong)
+        offers = [opened.search.offer(OfferSpec(name, ("x", "wet", "y"), budget=RICH)) for name in ("more", "wrong")]
+        asked = RequestSpec("places", "y", ("x", "wet"), kinds=("union",), min_gain=0.0, test_share=0.5)
+        found = opened.search.find(asked, Catalogue(tuple(offers)))
+        assert found.ranked[0].table == "more"
+        assert "wrong" not in [one.table for one in found.chosen]
+        by_release = RequestSpec(
+            "places", "y", ("x", "wet"), kinds=("union",), min_gain=0.0, scoring="platform", budget=RICH
+        )
+        chosen = opened.search.find(by_release, Catalogue(tuple(offers))).chosen
+        assert [one.table for one in chosen] == ["more"]
+
+
+def test_an_offer_of_another_unit_is_refused_by_name(place: tuple, tmp_path: Path) -> None:
+    with session(tmp_path) as opened:
+        made = opened.search.offer(spec(keys=(), features=("x", "y")))
+    text = made.to_bytes()
+    from siloquent.releases.arrays import pack, unpack
+    from siloquent.search import offer_from_bytes
+
+    arrays, words = unpack(text)
+    words["features"][0]["hi"] = "20"
+    words["part"] = {**dict.fromkeys(("account", "ledger", "hash", "guarantee", "unit", "adjacency"), ""), "seq": 1}
+    other = offer_from_bytes(pack(arrays, words))
+    with pytest.raises(RequestError, match="real from 0 to 20"):
+        place[0].search.find(RequestSpec("own", "y", ("x",), kinds=("union",)), Catalogue((other,)))
+
+
+REFUSED: dict[str, tuple[dict[str, object], str]] = {
+    "no common key": ({"keys": (KeyOf("wet"),), "features": ()}, "No offer shares half"),
+    "nothing to join but the target": ({"target": "y", "features": ()}, "kind"),
+    "a category as target": ({"target": "kind"}, "is a category"),
+    "a logistic model of a number": ({"model": "logistic"}, "two values"),
+    "a union nobody can make": ({"kinds": ("union",)}, "No offer has all"),
+}
+
+
+@pytest.mark.parametrize(("changed", "said"), [v for k, v in REFUSED.items() if k != "nothing to join but the target"])
+def test_a_request_that_cannot_be_answered_is_refused(place: tuple, changed: dict[str, object], said: str) -> None:
+    with pytest.raises(RequestError, match=said):
+        ask(place, **changed)
+
+
+def test_the_target_itself_is_no_feature(place: tuple) -> None:
+    found = ask(place, target="y", features=("wet",))
+    assert all(one.feature != "y" for one in found.ranked)
+    assert any("holds the target itself" in note for note in found.notes)
+    alone = place[0].search.offer(OfferSpec("good", ("y",), (KeyOf("town"),), budget=Budget(rho="1")))
+    with pytest.raises(RequestError, match="is the target 'y' itself"):
+        place[0].search.find(RequestSpec("own", "y", ("wet",), ("town",)), Catalogue((alone,)))
+
+
+def test_an_analyst_may_score_on_a_platform_but_never_locally(place: tuple) -> None:
+    opened = sq.open(place[0].workspace.folder, analyst="ana")
+    opened.add_frame(schema(name="own"), request_rows())
+    with pytest.raises(NotAllowed, match="owner's alone"):
+        opened.search.find(RequestSpec("own", "x", ("wet",), ("town",)), place[1])
+    with pytest.raises(NotAllowed, match="owner's alone"):
+        opened.search.augment(AugmentPlan("own", ()))
+    opened.close()
+
+
+def test_a_key_serves_its_request_alone(tmp_path: Path) -> None:
+    with session(tmp_path) as opened:
+        first = opened.search.offer(spec(), key="k")
+        assert opened.search.offer(spec(), key="k").to_bytes() == first.to_bytes()
+        with pytest.raises(KeyReused, match="another offer"):
+            opened.search.offer(spec(features=("y",)), key="k")
+        with pytest.raises(RequestError, match="more than the 1 that you allow"):
+            opened.search.offer(spec(), max_cost="1")
+
+
+def test_more_than_the_budget_is_refused_and_nothing_is_spent(tmp_path: Path) -> None:
+    with session(tmp_path, budget=ZCDP.replace("1000", "1")) as opened:
+        with pytest.raises(BudgetExceeded):
+            opened.search.offer(spec())
+        assert opened.account("places").spent.amount == 0
+        assert opened.search.explain(spec(budget=Budget(rho="1"))).price <= 1
+
+
+def test_the_same_offer_twice_is_paid_twice_and_marked(tmp_path: Path) -> None:
+    with session(tmp_path) as opened:
+        both = Catalogue((opened.search.offer(spec()), opened.search.offer(spec())))
+        assert opened.account("places").spent.amount > 19 * 10**12
+    assert both.notes() == ["2 offers of places: about the same rows, each paid for by itself"]
+
+
+def test_a_catalogue_takes_releases_alone_and_each_once(tmp_path: Path) -> None:
+    with session(tmp_path) as opened:
+        made = opened.search.offer(spec())
+        release = opened.search.save(made)
+        assert opened.verify(release).ok
+        assert opened.verify(release).compared
+        for _ in range(2):
+            add_to_catalogue(tmp_path / "c", release)
+        opened.search.publish(made, tmp_path / "c")
+        assert [offer.id for offer in open_catalogue(tmp_path / "c").offers] == [made.id]
+        manifest = release / "manifest.json"
+        manifest.write_text(manifest.read_text().replace("0.", "1."))
+        verdict = opened.verify(release)
+        assert not verdict.ok
+    with pytest.raises(ReleaseError):
+        add_to_catalogue(tmp_path / "c", tmp_path)
+    with pytest.raises(ReleaseError, match="no catalogue"):
+        open_catalogue(tmp_path / "nowhere")
+
+
+def test_a_replayed_offer_is_the_same_bytes(tmp_path: Path) -> None:
+    with session(tmp_path) as opened:
+        made: Offer = opened.search.offer(spec(), key="k")
+        folder = opened.search.save(made)
+        assert opened.search.load(folder).to_bytes() == made.to_bytes()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1, "table": "t", "steps": [{}]}', '{"format": 9}'])
+def test_a_file_that_is_no_plan_is_refused(text: str) -> None:
+    with pytest.raises(RequestError, match=r"no plan|later format"):
+        plan_from_json(text)
+
+
+def test_a_plan_for_a_key_that_was_declared_anew_is_refused(place: tuple, tmp_path: Path) -> None:
+    chosen = ask(place).plan
+    other = plan_from_json(chosen.to_json().replace('"bb"', '"cc"'))
+    with session(tmp_path) as opened, pytest.raises(RequestError, match="declared otherwise"):
+        opened.search.augment(other, "places")
