@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from benchmarks.toy_group import ToyGroup
 from siloquent.federation.channel import MemoryNetwork
 from siloquent.maths.dependencies import FD, columns_of
 from siloquent.profile.spec import Column, Dependency, FDReport, ProfileSpec, dependencies_of
 from siloquent.profile.task import simulate
 from siloquent.profile.task.simulate import roster
-from unit.federation.crypto.toy import ToyGroup
 
 Codes = NDArray[np.int64]
 

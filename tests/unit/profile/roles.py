@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from benchmarks.toy_group import ToyGroup
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel import Channel, MemoryNetwork, run_all
 from siloquent.federation.payload import kind_of, unpack_bytes, unpack_json, unpack_words
@@ -12,7 +13,6 @@ from siloquent.profile.spec import Column, FDReport, ProfileSpec
 from siloquent.profile.task.respond import Open
 from siloquent.profile.task.simulate import open_in_memory, parts_of
 from siloquent.profile.task.terms import Terms
-from unit.federation.crypto.toy import ToyGroup
 from unit.profile.lattice import Codes, as_table, names
 
 Part = Callable[[Channel], Any]
@@ -55,47 +55,6 @@ class Tampering:
 
 def tampering(part: Part, step: str, alter: Callable[[bytes], bytes]) -> Part:
     return lambda channel: part(Tampering(channel, step, alter))  # type: ignore[arg-type]
-
-
-class Killed(BaseException):
-    """The role's process is gone."""
-
-
-class Dying:
-    """A channel whose role dies at its ``at``-th call, before it or after it had its effect."""
-
-    def __init__(self, channel: Channel, at: int, *, after: bool) -> None:
-        self._channel, self._left, self._after = channel, at, after
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._channel, name)
-        if name not in ("send", "receive", "gather"):
-            return found
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            self._left -= 1
-            if self._left == 0 and not self._after:
-                raise Killed
-            result = found(*args, **kwargs)
-            if self._left == 0:
-                raise Killed
-            return result
-
-        return call
-
-
-def mortal(net: MemoryNetwork, name: str, part: Part, deaths: Iterable[tuple[int, bool]]) -> Part:
-    """A role that dies at each of ``deaths`` (after so many calls; before or after the last one) and starts anew."""
-
-    def lives(channel: Channel) -> Any:
-        for at, after in deaths:
-            try:
-                return part(Dying(net.channel(name), at, after=after))  # type: ignore[arg-type]
-            except Killed:
-                continue
-        return part(net.channel(name))
-
-    return lives
 
 
 def refused(net: MemoryNetwork, parts: dict[str, Part]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.toy_group import ToyGroup
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel import Channel, Member, Members, MemoryNetwork
 from siloquent.federation.crypto import chain
@@ -16,7 +17,6 @@ from siloquent.federation.crypto.worker import ChainWorker
 from siloquent.federation.payload import pack_bytes, pack_json, pack_words, unpack_bytes, unpack_json, unpack_words
 from siloquent.profile.measure import Snapshot
 from siloquent.profile.task.terms import Terms
-from unit.federation.crypto.toy import ToyGroup
 from unit.profile.lattice import network, random_parts
 from unit.profile.roles import honest, refused, tampering
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import siloquent as sq
+from benchmarks.failing_roles import mortal
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel.memory import run_all
 from siloquent.federation.walks import Walks
@@ -19,7 +20,7 @@ from siloquent.schema.build import parse_schema
 from siloquent.session import Session
 from unit.federation.places import StoreNetwork
 from unit.profile.lattice import as_dependencies, exhaustive, network, random_parts
-from unit.profile.roles import honest, mortal, terms
+from unit.profile.roles import honest, terms
 
 TABLE = """
 format = 1

@@ -28,7 +28,7 @@ _KEY_BYTES = 32 + proofs.PROOF
 
 @dataclass(slots=True)
 class ChainWorker:
-    """One worker in one session.
+    """One worker in one session. Its seeds stay in ``channel.state`` until the session is over for its role.
 
     Args:
         channel: Its way to the others.
@@ -55,8 +55,6 @@ class ChainWorker:
             if broken.code in ("aborted_by", "session_closed"):
                 raise
             self.channel.abort(broken.code)
-        for name in self._seeds:
-            self.channel.state.erase(name)
 
     @property
     def _place(self) -> int:
@@ -74,10 +72,6 @@ class ChainWorker:
     @property
     def _is_last(self) -> bool:
         return self._place == len(self.channel.members.workers) - 1
-
-    @property
-    def _seeds(self) -> tuple[str, ...]:
-        return ("elgamal", "own", *(f"with-{party}" for party in self._parties))
 
     @property
     def _key(self) -> bytes:

@@ -253,7 +253,6 @@ class _Walk:
                 raise ProtocolError("planner_mismatch", role=party, step="agreed")
         final = replace(report, signatures=dict.fromkeys(agreed, f"sha256:{report.digest()}"))
         self._tell("final", final.to_plain())
-        self.channel.state.erase("own")
         return final
 
     def _report(self, ufds: list[FD], cfds: list[FD], keys: list[int]) -> FDReport:

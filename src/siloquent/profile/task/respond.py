@@ -304,9 +304,6 @@ class _Walk:
         final = self._told_report("final")
         if final.digest() != report.digest():
             raise ProtocolError("planner_mismatch", role=self._moderator, step="final")
-        shared = [f"with-{worker}" for worker in self.channel.members.workers]
-        for name in ("own", "canary", "salt", "nulls", "snapshot", *shared):
-            self.channel.state.erase(name)
         return final
 
 

@@ -1,10 +1,10 @@
-"""A small group of prime order for tests of protocols: real mathematics, no security, thirty times as fast."""
+"""A small group of prime order, for tests and fault runs of protocols: real mathematics, no security, much faster."""
 
 from __future__ import annotations
 
 from siloquent.errors import ProtocolError
-from siloquent.federation.crypto.group import IDENTITY, POINT, SCALAR, WIDE, split
-from siloquent.federation.crypto.points import has_duplicates
+from siloquent.federation.crypto.group import IDENTITY, SCALAR, WIDE, split
+from siloquent.federation.crypto.points import POINT, has_duplicates
 
 ORDER = 2_305_843_009_213_688_669
 MODULUS = 2 * ORDER + 1
