@@ -6,6 +6,7 @@ import hashlib
 import math
 import re
 import shlex
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from siloquent.errors import LedgerError, NotAllowed, RequestError, SchemaError, UnknownName, WorkspaceError
 from siloquent.ledger import Account, Ledger
 from siloquent.privacy import ATTO, Cost, accountant, rho_of_epsilon
-from siloquent.schema import Budget, TableSchema
+from siloquent.schema import Budget, ForeignKey, TableSchema
 from siloquent.schema.workspace import WORKSPACE_FILE, Workspace, read_workspace
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Session:
         self.workspace, self.ledger, self.analyst = workspace, ledger, analyst
         self._closed = False
         self._schemas: dict[str, tuple[bytes, TableSchema]] = {}
+        self._public: dict[str, tuple[object, ...]] = {}
         self._frames: dict[str, tuple[TableSchema, object]] = {}
         self._tables: dict[str, tuple[TableSchema, PrivateTable]] = {}
 
@@ -67,7 +69,7 @@ class Session:
         if name not in self.tables():
             raise UnknownName("table", name, self.tables(), fix="siloquent tables")
         text = self.workspace.schema_file(name).read_bytes()
-        if name not in self._schemas or self._schemas[name][0] != text:
+        if name not in self._schemas or self._schemas[name][0] != text or self._stamps(name) != self._public[name]:
             from siloquent.schema.build import parse_schema
 
             try:
@@ -80,7 +82,8 @@ class Session:
                 raise SchemaError(f"schemas/{name}.toml is not UTF-8.") from None
             if schema.name != name:
                 raise SchemaError(f"schemas/{name}.toml declares the table {schema.name!r}.", fix=f'name = "{name}"')
-            self._schemas[name] = (text, schema)
+            self._schemas[name] = (text, self._with_public(schema))
+            self._public[name] = self._stamps(name)
         return self._schemas[name][1]
 
     def schema_of_epoch(self, name: str, epoch: int) -> TableSchema:
@@ -110,6 +113,7 @@ class Session:
             )
         if schema.name in self.workspace.table_names():
             raise SchemaError(f"The workspace declares a table {schema.name!r} already.", fix="give it another name")
+        schema = self._with_public(schema)
         self._forget(schema.name)
         self._frames[schema.name] = (schema, frame)
         try:
@@ -117,6 +121,35 @@ class Session:
         except BaseException:  # allowed: whatever went wrong, the frame is let go and it is raised again
             del self._frames[schema.name]
             raise
+
+    def _with_public(self, schema: TableSchema) -> TableSchema:
+        """``schema`` with the public tables that its foreign keys lead to and the workspace declares."""
+        from siloquent.schema.public import check_fits, parse_public
+
+        found = []
+        for key in schema.constraints:
+            path = self.workspace.public_file(key.table) if isinstance(key, ForeignKey) else None
+            if not isinstance(key, ForeignKey) or path is None:
+                continue
+            from siloquent.data.public import read_public
+
+            try:
+                declared = parse_public(path.read_text(encoding="utf-8"))
+                check_fits(schema, key, declared)
+                found.append(read_public(declared, schema.domain[key.columns[0]], self.workspace))
+            except SchemaError as wrong:
+                wrong.detail = f"public/{key.table}.toml: {wrong.detail}"
+                raise
+            except (OSError, UnicodeDecodeError):
+                raise SchemaError(f"public/{key.table}.toml cannot be read as UTF-8.") from None
+        return replace(schema, public=tuple(found)) if found else schema
+
+    def _stamps(self, name: str) -> tuple[object, ...]:
+        """What changes when a public table of ``name`` does: the text of its file, the state of its rows' file."""
+        schema = self._schemas[name][1]
+        keys = [one.table for one in schema.constraints if isinstance(one, ForeignKey)]
+        files = [path for table in keys if (path := self.workspace.public_file(table)) is not None]
+        return tuple(stamp for file in files for stamp in _stamps_of(file, self.workspace.folder))
 
     def table(self, name: str) -> PrivateTable:
         """The private table ``name``; only measure rooms can get anything out of it, and only with a permit.
@@ -263,6 +296,17 @@ class Session:
     def _salt(self, schema: TableSchema) -> str:
         text = f"{self.ledger.id}|{schema.name}|{schema.budget.epoch}"
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _stamps_of(file: Path, folder: Path) -> Iterator[object]:
+    """The text of a public table's declaration, and size and time of the file that it names."""
+    text = file.read_bytes()
+    yield text
+    named = re.search(rb'(?:csv|parquet):([^"\n]+)"', text)
+    if named:
+        with suppress(OSError):
+            state = (folder / named[1].decode("utf-8", "replace")).stat()
+            yield state.st_size, state.st_mtime_ns
 
 
 def limit_of_budget(budget: Budget) -> Cost:

@@ -11,11 +11,12 @@ from siloquent.explore.estimate import Progress, assemble, completed, nothing_ne
 from siloquent.explore.measure import measure
 from siloquent.explore.plan.cheaper import as_paid, with_reuse
 from siloquent.explore.plan.explain import Explanation, explain_plan
+from siloquent.explore.plan.lookups import meaning_of
 from siloquent.explore.plan.planner import least_error
 from siloquent.explore.plan.recall import Recall, recall
 from siloquent.explore.plan.steps import Course, Step, after, chart, errors_text, least_widening
 from siloquent.explore.plan.wholes import CompositeExplanation, explain_course
-from siloquent.explore.spec import Answer, Query, canonical, render
+from siloquent.explore.spec import Answer, Query, render
 from siloquent.explore.spec.measured import payload_of
 from siloquent.explore.spec.spelled import as_declared
 from siloquent.ledger import Account, Permit, Stored
@@ -49,7 +50,7 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
         before a row is read. Refusals depend on the question, the declaration and earlier charges alone.
     """
     schema = session.schema(query.table)
-    query = as_declared(query, schema.domain)
+    query = as_declared(query, schema)
     account = session.account(query.table)
     limit = limit_of_budget(schema.budget)
     course = chart(query, schema, left=limit)
@@ -98,7 +99,7 @@ def explain(session: Session, query: Query) -> Explanation | CompositeExplanatio
         As ``answer``, but for a budget that is too small, which is explained.
     """
     schema = session.schema(query.table)
-    query = as_declared(query, schema.domain)
+    query = as_declared(query, schema)
     account = session.account(query.table)
     course = chart(query, schema, left=limit_of_budget(schema.budget))
     earlier = _earlier(session, query, account)
@@ -114,7 +115,8 @@ def charge_of(
     session: Session, query: Query, account: Account, *, key: str | None = None, max_cost: str | None = None
 ) -> Charge:
     """``query`` as the ledger knows it."""
-    digest = request_digest(session, account, session.schema(query.table), canonical(query))
+    schema = session.schema(query.table)
+    digest = request_digest(session, account, schema, *meaning_of(query, schema))
     return Charge(key, account, digest, max_cost, what="question", dearer="ask for a wider error")
 
 

@@ -68,6 +68,17 @@ def parse_attribute(raw: Mapping[str, Any]) -> Attribute:
     return _attribute(validated_column(raw))
 
 
+def parse_attributes(raw: object) -> tuple[Attribute, ...]:
+    """Attributes, declared as in a table file, for what is no private table.
+
+    Raises:
+        SchemaError: as ``parse_schema``; or ``raw`` is no list of tables.
+    """
+    if not isinstance(raw, list) or not all(isinstance(one, dict) for one in raw) or len(raw) > MOST_ENTRIES:
+        raise SchemaError(f"Attributes are a list of 1 to {MOST_ENTRIES:,} tables.", fix="attribute = [{ name = .. }]")
+    return tuple(parse_attribute(one) for one in raw)
+
+
 def _decimal(value: object, name: str) -> Decimal:
     try:
         return finite(str(value))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from siloquent.errors import SchemaError
 from siloquent.schema.constraints import Constraint, check_names
 from siloquent.schema.domain import Domain
+
+if TYPE_CHECKING:
+    from siloquent.schema.public import PublicTable
 
 Adjacency = Literal["add-remove", "replace-one"]
 EXACT_KINDS = ("id", "category", "text")
@@ -84,7 +87,8 @@ class Budget:
 class TableSchema:
     """Everything that is declared about one table; a value that exists is consistent.
 
-    ``size_hint`` is public and rough. ``digest`` is the SHA-256 of the canonical JSON of the file it was read from.
+    ``size_hint`` is public and rough. ``public``: the public tables that its foreign keys lead to, as they were read.
+    ``digest`` is the SHA-256 of the canonical JSON of the file it was read from.
     """
 
     name: str
@@ -96,6 +100,7 @@ class TableSchema:
     version: int = 1
     size_hint: int | None = None
     constraints: tuple[Constraint, ...] = ()
+    public: tuple[PublicTable, ...] = ()
     digest: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:

@@ -61,6 +61,11 @@ class Workspace:
             raise UnknownName("table", table, known, fix="siloquent tables")
         return self.schemas / f"{table}.toml"
 
+    def public_file(self, table: str) -> Path | None:
+        """The file that declares the public table ``table``, if there is one; no path on disk matters to its name."""
+        path = self.folder / "public" / f"{table}.toml"
+        return path if table.isidentifier() and path.is_file() else None
+
     def table_names(self) -> list[str]:
         """The declared tables, in alphabetical order."""
         return sorted(path.stem for path in self.schemas.glob("*.toml") if path.is_file())

@@ -30,6 +30,7 @@ from siloquent.explore.spec.predicate import (
     InList,
     IsNull,
     Like,
+    Through,
     Value,
 )
 from siloquent.schema import Attribute
@@ -52,13 +53,15 @@ class Values:
     """An expression's value for each cell; ``known`` is False where it is NULL or nobody can say.
 
     ``kind``: number, text, truth, day or moment. ``listed``: the expression is a category itself, whose unlisted cell
-    (``other``) differs from every listed constant.
+    (``other``) differs from every listed constant. ``choices``: the category whose values these are, listed or seen
+    through a key.
     """
 
     data: NDArray[Any]
     known: NDArray[np.bool_]
     kind: str
     listed: Attribute | None = None
+    choices: Attribute | None = None
 
 
 def values_of(expression: Expression, attribute: Attribute) -> Values:
@@ -88,7 +91,21 @@ def _(expression: Column, attribute: Attribute) -> Values:
     data[len(points) :] = points[0]
     known = np.arange(attribute.size + 1) < len(points)
     kind = {"category": "text", "boolean": "truth", "date": "day", "datetime": "moment"}.get(attribute.kind, "number")
-    return Values(data, known, kind, attribute if attribute.kind == "category" else None)
+    category = attribute if attribute.kind == "category" else None
+    return Values(data, known, kind, category, category)
+
+
+@_values.register
+def _(expression: Through, attribute: Attribute) -> Values:
+    inner = _values(Column(expression.attribute.name), expression.attribute)
+    seen = places_through(expression)
+    return Values(inner.data[seen], inner.known[seen], inner.kind, choices=inner.choices)
+
+
+def places_through(expression: Through) -> NDArray[np.int64]:
+    """The cell of the public attribute for each cell of the key, OUTSIDE last; OUTSIDE where there is none."""
+    places = np.append(np.array(expression.places, dtype=np.int64), -1)
+    return np.where(places < 0, expression.attribute.size, places)
 
 
 @_values.register
@@ -201,12 +218,13 @@ def _compare(test: Compare, attribute: Attribute) -> Truth:
     left, right = _as_date(left, right), _as_date(right, left)
     truth = compared(left, right, test.op)
     for values, other in ((left, test.right), (right, test.left)):
-        listed = values.listed
-        if listed is not None and isinstance(other, Value) and test.op in ("=", "!="):
-            if other.value not in listed.values:
-                raise UnknownName(f"value of {listed.name!r}", str(other.value), listed.values)
-            if listed.other == "cell":
-                truth[listed.steps] = FALSE if test.op == "=" else TRUE
+        listed, choices = values.listed, values.choices
+        if choices is None or not isinstance(other, Value) or test.op not in ("=", "!="):
+            continue
+        if other.value not in choices.values:
+            raise UnknownName(f"value of {choices.name!r}", str(other.value), choices.values)
+        if listed is not None and listed.other == "cell":
+            truth[listed.steps] = FALSE if test.op == "=" else TRUE
     return truth
 
 
@@ -236,7 +254,7 @@ def check_comparable(left: Values, right: Values, op: str) -> None:
 def _as_the_other(left: Values, right: Values) -> str:
     """How the constant is written so that it is of the other side's kind: 30 instead of '30'."""
     for values, other in ((left, right), (right, left)):
-        if values.kind == "text" and values.listed is None and other.kind == "number":
+        if values.kind == "text" and values.choices is None and other.kind == "number":
             text = str(values.data[0])
             with suppress(ArithmeticError):
                 if Decimal(text).is_finite():
@@ -247,7 +265,7 @@ def _as_the_other(left: Values, right: Values) -> str:
 
 def _as_date(values: Values, other: Values) -> Values:
     """``values``, read as a date where a text constant is compared with one: day = '2024-01-31'."""
-    if values.kind == "text" and values.listed is None and other.kind in ("day", "moment"):
+    if values.kind == "text" and values.choices is None and other.kind in ("day", "moment"):
         try:
             data = np.array([np.datetime64(datetime.fromisoformat(str(text)), "s") for text in values.data[:1]])
         except ValueError:

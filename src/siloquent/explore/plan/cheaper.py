@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from siloquent.explore.measure.base import Integers, Outcome, Priced
 from siloquent.explore.measure.topup import add_noise
 from siloquent.explore.plan.compiled import Compiled
+from siloquent.explore.plan.lookups import public_of
 from siloquent.explore.plan.past import declaration
 from siloquent.explore.plan.planner import Candidate, Plan
 from siloquent.explore.plan.recall import Known, Recall
@@ -87,6 +88,8 @@ def question_of(plan: Plan) -> str:
     bare = replace(plan.query, reuse="any", explain=False, optimistic=False)
     declared = [declaration(name, plan.schema.domain) for name in sorted(names)]
     parts = [canonical(bare), declared, plan.schema.version, str(plan.alpha), str(plan.beta)]
+    public = public_of(plan.query, plan.schema)
+    parts += [] if public is None else [public.digest]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

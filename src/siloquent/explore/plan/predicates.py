@@ -16,11 +16,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
-from siloquent.explore.plan.atoms import FALSE, TRUE, Truth, Values, atom, check_comparable, compared, values_of
+from siloquent.explore.plan.atoms import (
+    FALSE,
+    TRUE,
+    Truth,
+    Values,
+    atom,
+    check_comparable,
+    compared,
+    places_through,
+    values_of,
+)
 from siloquent.explore.plan.compiled import Compiled, Integers, Part, Summed
+from siloquent.explore.plan.lookups import resolved
 from siloquent.explore.spec.aggregates import Aggregate, Count, Moment, Quantile, Sum
 from siloquent.explore.spec.forms import attribute_of
-from siloquent.explore.spec.predicate import And, Column, Compare, Expression, InList, IsNull, Like, Not, Or, Predicate
+from siloquent.explore.spec.predicate import (
+    And,
+    Column,
+    Compare,
+    Expression,
+    InList,
+    IsNull,
+    Like,
+    Not,
+    Or,
+    Predicate,
+    Through,
+)
 from siloquent.explore.spec.query import MOST_PREDICATES, Cube, GroupBy, Predicates, Query, Ranges, SomeGroups
 from siloquent.explore.spec.render import render_expression, render_predicate
 from siloquent.maths.sensitivity import Sensitivity, sensitivities
@@ -51,6 +74,7 @@ def compile_workload(query: Query, schema: TableSchema) -> Compiled:
         UnknownName: an attribute or category value that is not declared (did you mean).
         RequestError: types that do not fit, attributes that cannot be asked about, or too many cells or answers.
     """
+    query = resolved(query, schema)
     workload, domain = query.workload, schema.domain
     if isinstance(workload, SomeGroups):
         return _some(compile_workload(replace(query, workload=workload.all_groups), schema), workload, query, schema)
@@ -230,6 +254,9 @@ def _key(expression: Expression, domain: Domain) -> Key:
     name = attribute_of(expression)
     assert name is not None
     attribute = domain[name]
+    if isinstance(expression, Through):
+        public = _key(Column(expression.attribute.name), Domain((expression.attribute,)))
+        return replace(public, attribute=attribute.name, groups=public.groups[places_through(expression)])
     if not isinstance(expression, Column):
         return _expression_key(expression, attribute)
     if attribute.is_numeric:

@@ -11,6 +11,7 @@ from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.explore.measure.base import Priced
 from siloquent.explore.measure.quantile import Ranked, each_beta, price_exponential, price_flip, total_change
 from siloquent.explore.plan.compiled import Compiled
+from siloquent.explore.plan.lookups import resolved
 from siloquent.explore.plan.planner import Candidate, Plan, allowed_cost, error_bound
 from siloquent.explore.plan.predicates import Key, compile_keys, keys_of
 from siloquent.explore.spec.aggregates import Quantile
@@ -64,6 +65,7 @@ def _ordered(attribute: Attribute) -> Attribute:
 
 def _compiled(query: Query, schema: TableSchema, attribute: Attribute) -> Compiled:
     """Counts of every declared value in each group, side by side; its answers are the groups."""
+    query = resolved(query, schema)
     workload = query.workload
     every = workload.all_groups if isinstance(workload, SomeGroups) else workload
     if not isinstance(every, GroupBy) and every != EVERY_ROW:

@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.explore.plan.bounds import Bounds, Part, bounds_of, half_range, parts_of, rows_with
+from siloquent.explore.plan.lookups import public_of
 from siloquent.explore.plan.planner import Plan, allowed_cost, error_bound, plan
 from siloquent.explore.plan.quantiles import plan_quantile
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Moment, Quantile, Sum
@@ -63,12 +64,7 @@ def chart(query: Query, schema: TableSchema, *, left: Cost) -> Course:
         UnknownName, RequestError: the query does not fit the declaration.
         AccuracyUnreachable: the budget would not pay for all of it.
     """
-    if query.join is not None:
-        raise RequestError(
-            f"{query.table!r} and {query.join.table!r} cannot be joined in this version: which rows count would have "
-            "to be bounded after the join.",
-            fix=f"bring what is needed from {query.join.table} into {query.table} as a column, and declare it",
-        )
+    public_of(query, schema)  # a join that cannot be is refused before anything else is looked at
     if not query.is_composite:
         return Course(query, schema, Step((plan(query, schema, left=left),)), left)
     try:

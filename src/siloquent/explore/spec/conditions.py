@@ -33,13 +33,14 @@ from siloquent.explore.spec.predicate import (
     Not,
     Or,
     Predicate,
+    Through,
     Value,
     negated,
 )
 from siloquent.explore.spec.words import AGGREGATES, COMPARISONS, OTHER_AGGREGATES, WHY_NOT, Refusal
 
 Node = Expression | Predicate
-_EXPRESSIONS = (Column, Value, Arithmetic, Call)
+_EXPRESSIONS = (Column, Value, Arithmetic, Call, Through)
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?")
 

@@ -21,6 +21,7 @@ from siloquent.explore.spec.predicate import (
     Not,
     Or,
     Predicate,
+    Through,
     Value,
 )
 
@@ -102,6 +103,11 @@ def _attribute(expression: Expression, depth: int) -> str | None:
 @_attribute.register
 def _(expression: Column, depth: int) -> str | None:
     return expression.name
+
+
+@_attribute.register
+def _(expression: Through, depth: int) -> str | None:
+    return expression.key
 
 
 @_attribute.register

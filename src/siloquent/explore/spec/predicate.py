@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from siloquent.errors import RequestError
 from siloquent.explore.spec.numbers import check_number
+
+if TYPE_CHECKING:
+    from siloquent.schema import Attribute
 
 Constant = int | Decimal | str | bool | date | datetime | None
 CompareOp = Literal["=", "!=", "<", "<=", ">", ">="]
@@ -56,7 +59,19 @@ class Call:
     argument: Expression
 
 
-Expression = Column | Value | Arithmetic | Call
+@dataclass(frozen=True, slots=True)
+class Through:
+    """An attribute of a public table, as a function of the private table's ``key``.
+
+    ``places``: its place for each of the key's, -1 where there is none. Questions do not say this: plans do.
+    """
+
+    key: str
+    attribute: Attribute
+    places: tuple[int, ...]
+
+
+Expression = Column | Value | Arithmetic | Call | Through
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from siloquent.explore.spec.predicate import (
     Not,
     Or,
     Predicate,
+    Through,
     Value,
 )
 from siloquent.explore.spec.query import (
@@ -250,6 +251,11 @@ def _expression(expression: Expression) -> str:
 @_expression.register
 def _(expression: Column) -> str:
     return render_name(expression.name)
+
+
+@_expression.register
+def _(expression: Through) -> str:
+    return render_name(expression.attribute.name)
 
 
 @_expression.register

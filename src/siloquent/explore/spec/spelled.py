@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from siloquent.errors import UnknownName
 from siloquent.explore.spec.predicate import Column, InList, Value
 from siloquent.explore.spec.query import Query
-from siloquent.schema import Domain
+from siloquent.schema import TableSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class _Words:
 
     attribute: Callable[[str], str] = str
     constant: Callable[[str], str] = str
+    column: Callable[[Column], Any] | None = None
 
     def of(self, value: Any, field: str = "") -> Any:
         """``value`` in other words; itself where nothing changes."""
@@ -27,6 +29,8 @@ class _Words:
         if isinstance(value, tuple):
             parts = tuple(self.of(part, field) for part in value)
             return value if all(a is b for a, b in zip(parts, value, strict=True)) else parts
+        if isinstance(value, Column) and self.column is not None:
+            return self.column(value)
         if not is_dataclass(value) or isinstance(value, type):
             return value
         changed = {}
@@ -45,19 +49,29 @@ def _field(value: Any, name: str) -> str:
     return "attribute" if isinstance(value, Column) and name == "name" else name
 
 
-def as_declared(query: Query, domain: Domain) -> Query:
+def as_declared(query: Query, schema: TableSchema) -> Query:
     """``query`` with every attribute's name as it is declared: case does not count, and makes no second question.
 
     Names that are not declared stay: whoever reads the question refuses them.
     """
+    public = [table for table in schema.public if query.join is not None and table.name == query.join.table]
 
     def declared(name: str) -> str:
-        try:
-            return domain[name].name
-        except UnknownName:
-            return name
+        with suppress(UnknownName):
+            return schema.domain[name].name
+        found = public[0].column(name) if public else None
+        return name if found is None else found.attribute.name
 
-    return _Words(attribute=declared).of(query)  # type: ignore[no-any-return]
+    words = _Words(attribute=declared)
+    spelled: Query = words.of(query)
+    if query.join is None or query.join.key == declared(query.join.key):
+        return spelled
+    return replace(spelled, join=replace(query.join, key=declared(query.join.key)))
+
+
+def with_columns(query: Query, expression: Callable[[Column], Any]) -> Query:
+    """``query`` with ``expression`` of every attribute in its keys and conditions."""
+    return _Words(column=expression).of(query)  # type: ignore[no-any-return]
 
 
 def put_right(query: Query, wrong: UnknownName) -> Query | None:

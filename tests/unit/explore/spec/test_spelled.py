@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 
 from siloquent.errors import UnknownName
 from siloquent.explore.spec import canonical, parse
 from siloquent.explore.spec.spelled import as_declared, put_right
-from siloquent.schema import Attribute, Domain
+from siloquent.schema import Attribute, Budget, Domain, TableSchema
 
 DOMAIN = Domain(
     (
@@ -17,6 +18,7 @@ DOMAIN = Domain(
         Attribute("age", "integer", lo=Decimal(0), hi=Decimal(120), grid=Decimal(1)),
     )
 )
+SCHEMA = TableSchema("visits", DOMAIN, Budget("pure", epsilon=Fraction(1)))
 QUESTIONS = [
     "SELECT {ward}, COUNT(*), AVG({age}) FROM visits WHERE {ward} = 'Age' GROUP BY {ward} ERROR 5, 5 "
     "FOR AT LEAST 9 ROWS",
@@ -31,15 +33,15 @@ QUESTIONS = [
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_case_of_attributes_makes_no_second_question(question: str) -> None:
     declared = parse(question.format(ward="ward", age="age"))
-    other = as_declared(parse(question.format(ward="WARD", age="Age")), DOMAIN)
+    other = as_declared(parse(question.format(ward="WARD", age="Age")), SCHEMA)
     assert other == declared
     assert canonical(other) == canonical(declared)
-    assert as_declared(declared, DOMAIN) is declared
+    assert as_declared(declared, SCHEMA) is declared
 
 
 def test_names_that_nobody_declared_stay_for_whoever_refuses_them() -> None:
     query = parse("SELECT COUNT(*) FROM visits WHERE height > 3 ERROR 9")
-    assert as_declared(query, DOMAIN) == query
+    assert as_declared(query, SCHEMA) == query
 
 
 def test_a_value_is_put_right_and_attributes_of_that_name_are_not() -> None:

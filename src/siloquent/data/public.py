@@ -1,0 +1,70 @@
+"""Reading public tables with the readers of private ones: the same index functions, the same limits on files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from siloquent.data.bounding import bounded_rows
+from siloquent.data.layout import lay_out
+from siloquent.data.sources import open_source
+from siloquent.errors import SchemaError
+from siloquent.schema import Attribute, Budget, Domain, TableSchema
+from siloquent.schema.public import PublicColumn, PublicFile, PublicTable
+from siloquent.schema.workspace import Workspace
+
+MOST_KEYS = 100_000
+
+
+def read_public(declared: PublicFile, key: Attribute, workspace: Workspace) -> PublicTable:
+    """The public table ``declared``, by the places of the private table's attribute ``key``.
+
+    Raises:
+        SchemaError: the key has no cells or too many, is derived, or occurs twice; or the file does not fit.
+        DataError: the file cannot be read.
+    """
+    if not key.is_countable or key.function or key.size > MOST_KEYS:
+        raise SchemaError(
+            f"{key.name!r} cannot lead to a public table: a key is an attribute of at most {MOST_KEYS:,} cells.",
+            fix=f'declare "{key.name}" as a category with its values, or as an integer with bounds',
+        )
+    domain = Domain((replace(key, name=declared.key), *declared.attributes))
+    schema = TableSchema(declared.name, domain, Budget("pure", epsilon=Fraction(1)), source=declared.source)
+    engine = open_source(schema, workspace)
+    try:
+        columns = lay_out(schema, engine.schema())
+        for column in columns:
+            if column.lookup:
+                engine.look_up(column.lookup, column.attribute.values)
+        query = bounded_rows(columns, schema.unit, salt="", wanted=columns)
+        found = [[np.asarray(part) for part in batch.columns] for batch in engine.batches(query)]
+    finally:
+        engine.close()
+    empty = [[np.zeros(0, dtype=np.int64)] * len(columns)]
+    keys, *others = (np.concatenate(parts).astype(np.int64) for parts in zip(*(found or empty), strict=True))
+    met = keys >= 0
+    if len(np.unique(keys[met])) < met.sum():
+        raise SchemaError(
+            f"The key {declared.key!r} of the public table {declared.name!r} occurs twice, as {key.name!r} reads it.",
+            fix=f"one row a {declared.key} in {declared.source.partition(':')[2]}",
+        )
+    known = np.zeros(key.size, dtype=bool)
+    known[keys[met]] = True
+    return PublicTable(
+        declared.name,
+        key.name,
+        tuple(known.tolist()),
+        tuple(
+            PublicColumn(attribute, tuple(_by_key(keys[met], places[met], key.size)))
+            for attribute, places in zip(declared.attributes, others, strict=True)
+        ),
+    )
+
+
+def _by_key(keys: np.ndarray, places: np.ndarray, size: int) -> list[int]:
+    by_key = np.full(size, -1, dtype=np.int64)
+    by_key[keys] = places
+    found: list[int] = by_key.tolist()
+    return found

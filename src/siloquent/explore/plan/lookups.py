@@ -1,0 +1,81 @@
+"""Joins with public tables: what one says of a key is a function of the key, so no row counts more than once.
+
+A question is compiled as if the public attributes were computed from the key. Rows whose key the public table does not
+hold do not count, as in SQL's inner join. Private tables are not joined: see docs/decisions/joins.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from siloquent.errors import RequestError
+from siloquent.explore.spec.canonical import canonical
+from siloquent.explore.spec.predicate import And, Column, Compare, Through, Value
+from siloquent.explore.spec.query import Query
+from siloquent.explore.spec.spelled import with_columns
+from siloquent.schema import Attribute, ForeignKey, TableSchema
+from siloquent.schema.public import PublicTable
+
+_MET = Attribute("met", "boolean")
+
+
+def public_of(query: Query, schema: TableSchema) -> PublicTable | None:
+    """The public table that ``query`` joins; None if it joins none.
+
+    Raises:
+        RequestError: it is not public, is not declared as a foreign key's, or is joined on another attribute.
+    """
+    join = query.join
+    if join is None:
+        return None
+    for table in schema.public:
+        if table.name == join.table and schema.domain[join.key].name == table.key:
+            return table
+    declared = [one for one in schema.constraints if isinstance(one, ForeignKey) and one.table == join.table]
+    if declared and join.table in {table.name for table in schema.public}:
+        raise RequestError(
+            f"{schema.name!r} refers to {join.table!r} by {', '.join(declared[0].columns)}, not by {join.key!r}.",
+            fix=f"USING ({', '.join(declared[0].columns)})",
+        )
+    what = f'{{ kind = "foreign_key", columns = ["{join.key}"], references = "{join.table}({join.key})" }}'
+    raise RequestError(
+        f"{join.table!r} is no public table that {schema.name!r} refers to. Only public tables are joined: with a "
+        "private one, which rows count would have to be bounded after the join.",
+        fix=f"declare public/{join.table}.toml, and {what} among the constraints of {schema.name}",
+    )
+
+
+def resolved(query: Query, schema: TableSchema) -> Query:
+    """``query`` without its join: public attributes as functions of the key, rows without a partner left out.
+
+    Raises:
+        RequestError: as ``public_of``; or a number of the public table is summed.
+    """
+    table = public_of(query, schema)
+    if table is None:
+        return query
+    for aggregate in query.bounded:
+        name = getattr(aggregate, "attribute", "")
+        if name and table.column(name) is not None:
+            raise RequestError(
+                f"{name!r} belongs to the public table {table.name!r}; sums, averages and quantiles are of numbers of "
+                f"{schema.name!r}.",
+                fix=f"group by {name}, or compare with it",
+            )
+
+    def through(column: Column) -> Column | Through:
+        found = table.column(column.name)
+        if found is None:
+            return column
+        return Through(table.key, found.attribute, found.places)
+
+    met = Through(table.key, _MET, tuple(1 if known else -1 for known in table.known))
+    inner = Compare(met, "=", Value(True))
+    bare: Query = with_columns(replace(query, join=None), through)
+    return replace(bare, where=inner if bare.where is None else And((inner, bare.where)))
+
+
+def meaning_of(query: Query, schema: TableSchema) -> tuple[str, ...]:
+    """All that decides what ``query`` asks: its canonical text, and what a public table that it joins says."""
+    public = public_of(query, schema)
+    return (canonical(query),) if public is None else (canonical(query), public.digest)

@@ -1,0 +1,118 @@
+"""Public tables: facts about a key that everybody may know, such as the region of a ward.
+
+A row of a private table meets at most one row of a public one, so what stands there is a function of the private row's
+key: joining adds nothing to what one row can change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from siloquent.errors import SchemaError, UnknownName
+from siloquent.schema.attribute import Attribute
+from siloquent.schema.build import parse_attributes
+from siloquent.schema.constraints import ForeignKey
+from siloquent.schema.table import TableSchema
+from siloquent.schema.toml import brief, read_toml
+
+_KEYS = {"format", "name", "key", "source", "attribute"}
+_EXAMPLE = 'format = 1, name = "wards", key = "ward", source = "csv:data/wards.csv", attribute = [{ .. }]'
+
+
+@dataclass(frozen=True, slots=True)
+class PublicFile:
+    """What ``public/NAME.toml`` declares: where the rows are, which column is their key, what the others hold."""
+
+    name: str
+    key: str
+    source: str
+    attributes: tuple[Attribute, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PublicColumn:
+    """One attribute of a public table; ``places``: its place for each place of the key, -1 where there is none."""
+
+    attribute: Attribute
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PublicTable:
+    """A public table as it was read, by the places of the private table's ``key``. ``known``: those with a row."""
+
+    name: str
+    key: str
+    known: tuple[bool, ...]
+    columns: tuple[PublicColumn, ...]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what it says: other rows make other questions."""
+        return hashlib.sha256(repr((self.name, self.key, self.known, self.columns)).encode()).hexdigest()
+
+    def column(self, name: str) -> PublicColumn | None:
+        """The column of that name, exactly or, failing that, ignoring case."""
+        for folded in (str, str.casefold):
+            for one in self.columns:
+                if folded(one.attribute.name) == folded(name):
+                    return one
+        return None
+
+
+def parse_public(text: str) -> PublicFile:
+    """The public table that ``text`` declares.
+
+    Raises:
+        SchemaError: it is no TOML of this form, or an attribute has no finite domain. UnknownName: an unknown key.
+    """
+    raw = read_toml(text)
+    unknown = sorted(set(raw) - _KEYS)
+    if unknown:
+        raise UnknownName("key of a public table", unknown[0][:60], _KEYS)
+    if type(raw.get("format")) is not int or raw["format"] != 1:
+        raise SchemaError("A public table says format = 1; this version reads no other.", fix=_EXAMPLE)
+    name, key, source = (_word(raw, word) for word in ("name", "key", "source"))
+    if source.partition(":")[0] not in ("csv", "parquet"):
+        raise SchemaError(f"A public table is a csv: or parquet: file, not {brief(source)}.", fix=_EXAMPLE)
+    attributes = parse_attributes(raw.get("attribute"))
+    for attribute in attributes:
+        if not attribute.is_countable:
+            raise SchemaError(
+                f"Attribute {attribute.name!r} of the public table {name!r} is {attribute.kind}, which has no cells.",
+                fix='type = "category" with its values',
+            )
+        if attribute.name.casefold() == key.casefold():
+            raise SchemaError(f"The key {key!r} is declared by the private table alone.", fix="leave it out here")
+    return PublicFile(name, key, source, attributes)
+
+
+def check_fits(schema: TableSchema, key: ForeignKey, declared: PublicFile) -> None:
+    """Refuse a public table that is not the one which ``key`` refers to, or has an attribute's name of ``schema``.
+
+    Raises:
+        SchemaError: the names of tables and keys differ, or two attributes would bear one name.
+    """
+    if declared.name != key.table or (declared.key,) != key.referenced or len(key.columns) != 1:
+        raise SchemaError(
+            f"It declares {declared.name}({declared.key}), and {schema.name!r} refers to "
+            f"{key.table}({', '.join(key.referenced)}).",
+            fix="name one table and one key in both files",
+        )
+    own = {name.casefold() for name in schema.domain.names}
+    for attribute in declared.attributes:
+        if attribute.name.casefold() in own:
+            raise SchemaError(
+                f"{attribute.name!r} is an attribute of {schema.name!r} and of the public table {declared.name!r}.",
+                fix=f"give it another name in public/{declared.name}.toml and in its file",
+            )
+
+
+def _word(raw: Mapping[str, Any], key: str) -> str:
+    value = raw.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise SchemaError(f"A public table says its {key} as text.", fix=_EXAMPLE)
+    return value

@@ -1,0 +1,96 @@
+"""A public table beside the private one: declared once, joined on its key, refused where it does not fit."""
+
+from __future__ import annotations
+
+import pytest
+
+from journeys.clinic import Person, Types
+
+DECLARED = """\
+format = 1
+name = "wards"
+key = "ward"
+source = "csv:data/wards.csv"
+attribute = [
+  { name = "region", type = "category", values = ["north", "south", "west"], null = "drop" },
+  { name = "beds", type = "integer", lo = 0, hi = 100, outside = "clamp", null = "drop" },
+]
+"""
+ROWS = "ward,region,beds\nA,north,10\nB,south,20\nicu,north,5\nunknown,west,7\n"
+KEY = 'constraint = [{ kind = "foreign_key", columns = ["ward"], references = "wards(ward)" }]\n\n[table]'
+REGIONS = "SELECT region, COUNT(*) FROM visits JOIN wards USING (ward) GROUP BY region ERROR 100"
+
+
+@pytest.fixture
+def ready(owner: Person, types: Types) -> Types:
+    file = owner.folder / "schemas" / "visits.toml"
+    file.write_text(file.read_text().replace("[table]", KEY, 1))
+    (owner.folder / "public").mkdir()
+    (owner.folder / "public" / "wards.toml").write_text(DECLARED)
+    (owner.folder / "data" / "wards.csv").write_text(ROWS)
+    return types
+
+
+def test_a_question_over_a_join_is_answered_kept_and_verified(ready: Types) -> None:
+    asked = ready("ask", REGIONS, "--yes", "--key", "k", "--json")
+    assert asked.status == 0, asked
+    answer = asked.document
+    assert answer["columns"] == ["region", "count", "low", "high"]
+    true = {"north": 1_500, "south": 900, "west": 0}
+    assert [row[0] for row in answer["rows"]] == list(true)
+    assert all(low <= true[region] <= high for region, _, low, high in answer["rows"])
+    assert ready("ask", REGIONS, "--yes", "--key", "k", "--json").document["replayed"] is True
+    assert ready("verify", answer["id"]).status == 0
+
+
+def test_it_costs_what_a_question_about_the_key_costs(ready: Types) -> None:
+    joined = ready("explain", REGIONS, "--json").document
+    alone = ready("explain", REGIONS.replace("region", "ward").replace(" JOIN wards USING (ward)", ""), "--json")
+    assert float(joined["candidates"][0]["worst"]) <= float(alone.document["candidates"][0]["worst"])
+
+
+def test_other_public_rows_are_another_question_to_a_key(owner: Person, ready: Types) -> None:
+    assert ready("ask", REGIONS, "--yes", "--key", "k").status == 0
+    (owner.folder / "data" / "wards.csv").write_text(ROWS.replace("icu,north", "icu,south"))
+    refused = ready("ask", REGIONS, "--yes", "--key", "k", "--json")
+    assert refused.document["code"] == "key_reused"
+
+
+def _file(text: str) -> tuple[str, str]:
+    return "public/wards.toml", text
+
+
+BROKEN = {
+    "a key twice": ("data/wards.csv", ROWS + "A,west,3\n", "occurs twice"),
+    "a column that is not there": ("data/wards.csv", ROWS.replace("beds", "bed"), "does not name 'beds'"),
+    "no file": (*_file(DECLARED.replace("wards.csv", "none.csv")), "none.csv"),
+    "another key": (*_file(DECLARED.replace('key = "ward"', 'key = "code"')), "name one table and one key"),
+    "an unknown word": (*_file(DECLARED + "keys = 1\n"), "Did you mean 'key'"),
+    "no format": (*_file(DECLARED.replace("format = 1", "format = 2")), "format = 1"),
+    "a database": (*_file(DECLARED.replace("csv:data/wards.csv", "postgres:x#wards")), "csv: or parquet:"),
+    "a text": (
+        *_file(DECLARED.replace('"category", values = ["north", "south", "west"], null = "drop"', '"text"')),
+        "no cells",
+    ),
+    "its own name": (*_file(DECLARED.replace('"region"', '"age"')), "is an attribute of 'visits' and of"),
+    "the key again": (*_file(DECLARED.replace('"beds"', '"ward"')), "by the private table alone"),
+    "no attributes": (
+        *_file(DECLARED.replace("attribute = [", "attribute = 3 #").replace("\n  {", " #").replace("\n]", "")),
+        "list",
+    ),
+}
+
+
+@pytest.mark.parametrize("why", BROKEN)
+def test_a_public_table_that_does_not_fit_is_refused_by_its_file(why: str, owner: Person, ready: Types) -> None:
+    path, text, words = BROKEN[why]
+    (owner.folder / path).write_text(text)
+    refused = ready("explain", REGIONS, "--json")
+    assert refused.status == 2, refused
+    assert words in refused.document["detail"] + refused.document["fix"]
+
+
+def test_a_private_table_is_not_joined(ready: Types) -> None:
+    refused = ready("explain", "SELECT COUNT(*) FROM visits JOIN people USING (patient) ERROR 100", "--json").document
+    assert "Only public tables are joined" in refused["detail"]
+    assert "public/people.toml" in refused["fix"]
