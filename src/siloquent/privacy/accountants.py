@@ -218,7 +218,8 @@ def _summed_gaussian_epsilon(event: SummedGaussian) -> Fraction:
     Source: "The Distributed Discrete Gaussian Mechanism" (ICML 2021), theorem on sums. tau = 10 sum_k exp(-2 pi^2 share
         k/(k+1)); 2 pi^2 > 19.739 and k/(k+1) >= 1/2, so each term is below exp(-9.8695 share) <= 2^-(14 share).
     """
-    tau = Fraction(10 * (event.honest - 1), 2 ** (14 * int(event.share)))
+    # Beyond 2^-4096 nothing is left of it in a price; the whole power would not fit in memory for large shares.
+    tau = Fraction(10 * (event.honest - 1), 2 ** min(14 * int(event.share), 4_096))
     first = Fraction(event.l2_squared) / (event.honest * event.share)
     return min(_sqrt_up(first + tau * event.length / 2), _sqrt_up(first) + tau * _sqrt_up(Fraction(event.length)))
 

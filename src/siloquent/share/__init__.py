@@ -15,6 +15,7 @@ from siloquent.share.plan import SharePlan, plan
 from siloquent.share.release import ShareRelease, release_from_bytes
 from siloquent.share.spec import Agreement, LearnSpec, ShareSpec, TreeSpec, agreement_of, spec_from_plain
 from siloquent.share.task import advise, explain, learn, release, synthesize
+from siloquent.share.together import release_sum
 
 __all__ = [
     "Advice",
@@ -35,6 +36,7 @@ __all__ = [
     "plan",
     "release",
     "release_from_bytes",
+    "release_sum",
     "save_release",
     "spec_from_plain",
     "synthesize",

@@ -28,6 +28,7 @@ NoiseKind = Literal["laplace", "gaussian"]
 MOST_PARAMETER = 2**49
 LEAST_SHARE = 9
 """The least variance of one silo's Gaussian share: below it the sum is too far from a discrete Gaussian."""
+MOST_SHARED_SCALE = 200
 MOST_NUMBERS = 2**22
 _WORTH = 0.5
 
@@ -123,6 +124,8 @@ def plan(spec: ShareSpec, schema: TableSchema, *, seed: int | None = None) -> Sh
     groups = layout.groups(records=schema.unit.max_rows, replaced=schema.replace_one)
     parts = [_event(spec, noise, group, amount * Fraction(group.percent, 100)) for group in groups]
     runs = [run for group, part in zip(groups, parts, strict=True) for run in _runs(noise, group, _parameter(part))]
+    if spec.trust == "sum" and noise == "laplace":
+        _check_shares(max(run.parameter for run in runs))
     if max(run.parameter for run in runs) > MOST_PARAMETER:
         raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.01" or more')
     event = parts[0] if len(parts) == 1 else Composed(tuple(parts))
@@ -141,6 +144,16 @@ def _check(spec: ShareSpec, layout: Layout) -> None:
         )
 
 
+def _check_shares(scale: Fraction) -> None:
+    """A share of Laplace noise is drawn step by step, the more the larger its scale: what takes long is refused."""
+    if scale > MOST_SHARED_SCALE:
+        raise RequestError(
+            f"Shares of Laplace noise of scale {digits(scale)} would take too long to draw; the most is "
+            f"{MOST_SHARED_SCALE}.",
+            fix='accountant = "zcdp" for this table, method = "marginals", or a larger budget',
+        )
+
+
 def _event(
     spec: ShareSpec, noise: NoiseKind, group: Group, amount: Fraction
 ) -> DiscreteLaplace | DiscreteGaussian | SummedGaussian:
@@ -151,15 +164,10 @@ def _event(
     if spec.trust == "local":
         return DiscreteGaussian(drawable(variance), group.l2_squared)
     assert spec.honest is not None
-    # Halves must be whole, too. The sum of shares costs a little more than its variance says, far below 1e-9 of it.
-    share = Fraction(2 * math.ceil(variance * (1 + Fraction(1, 10**12)) / (2 * spec.honest)))
-    if share < 2 * LEAST_SHARE:
-        raise RequestError(
-            f"A share of the noise would have variance {digits(share)}; below {2 * LEAST_SHARE} the sum is too far "
-            "from Gaussian noise.",
-            fix="a smaller budget, or fewer honest silos",
-        )
-    return SummedGaussian(share, spec.honest, group.l2_squared, group.length)
+    # Halves must be whole, too. The sum of shares costs a little more than its variance says, far below 1e-9 of it;
+    # below the least share it would not be Gaussian enough, so there is then more noise, for less.
+    share = 2 * math.ceil(variance * (1 + Fraction(1, 10**12)) / (2 * spec.honest))
+    return SummedGaussian(Fraction(max(share, 2 * LEAST_SHARE)), spec.honest, group.l2_squared, group.length)
 
 
 def _parameter(part: DiscreteLaplace | DiscreteGaussian | SummedGaussian) -> Fraction:

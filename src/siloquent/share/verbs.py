@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from siloquent.share import task
+from siloquent.share import task, together
 from siloquent.share.estimate import Advice
 from siloquent.share.files import load_release, release_id, save_release
 from siloquent.share.model import Model
@@ -18,6 +18,7 @@ from siloquent.share.spec import LearnSpec, ShareSpec
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from siloquent.federation.channel.base import Channel
     from siloquent.session import Session
 
 
@@ -34,6 +35,16 @@ class ShareVerbs:
             As declared for the table: charged to this session's account before a row is read.
         """
         return task.release(self.session, spec, key=key, max_cost=max_cost)
+
+    def release_sum(
+        self, spec: ShareSpec, channel: Channel, *, key: str | None = None, max_cost: str | None = None
+    ) -> ShareRelease:
+        """This silo's part in a secure sum; see ``siloquent.share.release_sum``.
+
+        Privacy:
+            As declared for the table: charged to this session's account before a row is read.
+        """
+        return together.release_sum(self.session, spec, channel, key=key, max_cost=max_cost)
 
     def explain(self, spec: ShareSpec) -> SharePlan:
         """What it would cost and how noisy it would be. Touches no data."""

@@ -142,3 +142,9 @@ def test_a_cost_is_a_whole_number_of_at_least_zero(bad: object) -> None:
 def test_an_event_that_makes_no_sense_cannot_exist(make: object) -> None:
     with pytest.raises(RequestError):
         make()  # type: ignore[operator]
+
+
+def test_shares_of_any_size_are_priced_at_once() -> None:
+    small, large = (SummedGaussian(Fraction(share), 4, share, 100) for share in (10**3, 10**12))
+    assert 0 <= accountant("zcdp").price(large).amount - Fraction(1, 8) < Fraction(1, 10**20)
+    assert abs(accountant("zcdp").price(small).amount - accountant("zcdp").price(large).amount) < Fraction(1, 10**20)

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tables:
-    """Cleaned tables: ``cells`` (classes, columns), all above 0; ``classes`` (classes,) adds up to about ``rows``."""
+    """Cleaned tables: ``cells`` (classes, columns), all above 0; ``classes`` (classes,) are at least 1."""
 
     cells: Floats
     classes: Floats
@@ -47,12 +47,13 @@ def tables_of(pooled: Pool) -> Tables:
     cells = pooled.counts.reshape(encoding.classes, encoding.columns)
     deviation = float(pooled.deviations[0])
     # Each feature's table says how many rows each class has; their mean has the least noise.
-    classes = np.maximum(cells.sum(axis=1) / len(encoding.features), 1.0)
+    found = cells.sum(axis=1) / len(encoding.features)
+    classes = np.maximum(found, 1.0)
     # One deviation of the noise is added to every cell, dealt out as the classes are: a bin of noise alone then speaks
     # for no class. (Cutting such cells to one value for all classes would speak for the rarest.)
     added = (deviation + 0.5) * classes / classes.sum()
     cleaned = np.maximum(cells, 0.0) + added[:, None]
-    return Tables(cleaned, classes, rows_within(float(classes.sum()), pooled.most_rows))
+    return Tables(cleaned, classes, rows_within(float(found.sum()), pooled.most_rows))
 
 
 def _from_tables(encoding: Encoding, tables: Tables) -> Scores:

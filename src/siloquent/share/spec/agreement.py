@@ -25,7 +25,8 @@ _FIELDS = ("name", "kind", "values", "outside", "other", "null", "null_value")
 class Agreement:
     """Label, features with their bins, method, trust and price: equal at every silo, whatever its table is called.
 
-    ``edges`` of a number are its bins; without them every place is one. ``budget``: exact text. ``honest`` and ``agents`` belong to trust "sum".
+    ``edges`` of a number are its bins; without them every place is one. ``budget``: exact text.
+    ``honest`` and ``agents`` belong to trust "sum".
     """
 
     features: tuple[Attribute, ...]
@@ -174,7 +175,7 @@ def _bare(attribute: Attribute) -> Attribute:
 
 
 def _equal_bins(attribute: Attribute, count: int) -> Attribute:
-    """The attribute with ``count`` bins of about equal width over its range; no more places than that are bins as is."""
+    """The attribute with ``count`` bins of about equal width over its range; few places are bins as they are."""
     lo, grid, steps = attribute.lo, attribute.grid, attribute.steps - 1
     assert isinstance(lo, Decimal) and grid is not None  # noqa: PT018 - numbers have both
     if steps < 1:

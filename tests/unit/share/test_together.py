@@ -1,0 +1,155 @@
+"""Secure sums of several clinics in one process: the same release at all of them, and one noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import siloquent as sq
+from siloquent import share
+from siloquent.errors import ProtocolError, RequestError
+from siloquent.federation.channel import Member, Members, MemoryNetwork
+from siloquent.federation.channel.memory import run_all
+from siloquent.federation.sums import add, collect
+from siloquent.share import Budget, LearnSpec, ShareRelease, ShareSpec
+from siloquent.share.measure.counting import exact_counts
+from siloquent.share.together import sum_spec
+from unit.share.tables import PURE, ZCDP, rows, session, spec
+
+NAMES = ("north", "river", "hill")
+
+
+def summed_spec(**changed: Any) -> ShareSpec:
+    return spec(
+        **{"trust": "sum", "agents": 3, "honest": 2, "method": "gram", "budget": Budget(epsilon="4"), **changed}
+    )
+
+
+def clinics(folder: Path, budget: str = PURE) -> dict[str, sq.Session]:
+    return {name: session(folder / name, rows(300, seed=i), budget=budget) for i, name in enumerate(NAMES)}
+
+
+def network(names: tuple[str, ...] = NAMES) -> MemoryNetwork:
+    parties = [Member(name, "party") for name in names]
+    return MemoryNetwork(
+        Members((*parties, Member("w1", "worker"), Member("w2", "worker"), Member("office", "moderator")))
+    )
+
+
+def together(opened: dict[str, sq.Session], wanted: ShareSpec, net: MemoryNetwork | None = None) -> dict[str, Any]:
+    told = sum_spec(next(iter(opened.values())).share.explain(wanted))
+    parts: dict[str, Callable[[Any], Any]] = {
+        name: (lambda channel, one=one: one.share.release_sum(wanted, channel)) for name, one in opened.items()
+    }
+    parts |= {worker: (lambda channel: add(channel, told)) for worker in ("w1", "w2")}
+    parts["office"] = lambda channel: collect(channel, told)
+    return run_all(net or network(), parts)
+
+
+CASES = [("marginals", PURE), ("gram", PURE), ("marginals", ZCDP), ("gram", ZCDP), ("moments", ZCDP)]
+
+
+@pytest.mark.parametrize(
+    ("method", "budget"), CASES, ids=["marginals", "gram", "marginals-zcdp", "gram-zcdp", "moments"]
+)
+def test_all_clinics_get_one_release_and_pay_the_whole_price_each(tmp_path: Path, method: str, budget: str) -> None:
+    opened = clinics(tmp_path, budget)
+    wanted = summed_spec(method=method)
+    made = together(opened, wanted)
+    releases: list[ShareRelease] = [made[name] for name in NAMES]
+    assert all(np.array_equal(release.counts, made["office"].total) for release in releases)
+    assert releases[0].members == NAMES
+    assert "as long as 2 of the 3 silos" in releases[0].sentence()
+    for one in opened.values():
+        planned = one.share.explain(wanted)
+        assert one.account("patients").spent.amount == planned.price * {"pure": 10**9, "zcdp": 10**12}[budget_name(one)]
+    model = share.learn(opened["hill"], LearnSpec("patients", "sick", releases[:1]))
+    assert model.silos == 3
+
+
+def budget_name(opened: sq.Session) -> str:
+    return opened.schema("patients").budget.accountant
+
+
+def test_the_sum_is_near_the_sum_of_exact_vectors(tmp_path: Path) -> None:
+    opened = clinics(tmp_path)
+    made = together(opened, summed_spec(budget=Budget(epsilon="400")))["north"]
+    layout = opened["north"].share.explain(summed_spec()).layout
+    assert layout is not None
+    exact = np.zeros(layout.length, dtype=np.int64)
+    for i in range(3):
+        table = rows(300, seed=i)
+        encoding = layout.encoding
+        places = encoding.places({name: table[name].to_pylist() for name in encoding.names[:-1]})
+        label = np.array([encoding.label.index(value) for value in table["sick"].to_pylist()])
+        exact += exact_counts(layout, np.column_stack([places, label]))
+    # Noise of scale 15/400 is 0 nearly always; 10 is beyond e^-266.
+    assert abs(made.counts - exact).max() <= 10
+
+
+def test_no_message_holds_a_clinics_own_vector(tmp_path: Path) -> None:
+    opened, net = clinics(tmp_path), network()
+    together(opened, summed_spec(), net)
+    layout = opened["north"].share.explain(summed_spec()).layout
+    assert layout is not None
+    for (sender, _, step, _), payload in net.traffic().items():
+        if sender in NAMES and step == "a2" and len(payload) > 100:
+            words = np.frombuffer(payload[-8 * layout.length :], dtype="<i8")
+            assert np.median(abs(words.astype(float))) > 2**55
+
+
+def test_a_release_of_a_sum_is_kept_and_verified(tmp_path: Path) -> None:
+    opened = clinics(tmp_path)
+    made = together(opened, summed_spec())["river"]
+    folder = opened["river"].share.save(made)
+    assert opened["river"].verify(folder).ok
+    assert share.load_release(folder).members == NAMES
+
+
+def test_clinics_with_another_declaration_are_refused_and_nothing_is_summed(tmp_path: Path) -> None:
+    opened = clinics(tmp_path)
+    opened["river"] = session(tmp_path / "other", rows(300, seed=1), outside="clamp")
+    with pytest.raises(ProtocolError, match="not the one that the protocol asks for"):
+        together(opened, summed_spec())
+
+
+def test_a_clinic_that_is_asked_for_another_price_is_refused(tmp_path: Path) -> None:
+    opened = clinics(tmp_path)
+    told = sum_spec(opened["north"].share.explain(summed_spec()))
+    parts: dict[str, Callable[[Any], Any]] = {
+        name: (lambda c, one=one, e=e: one.share.release_sum(summed_spec(budget=Budget(epsilon=e)), c))
+        for (name, one), e in zip(opened.items(), ("4", "4", "5"), strict=True)
+    }
+    parts |= {worker: (lambda channel: add(channel, told)) for worker in ("w1", "w2")}
+    parts["office"] = lambda channel: collect(channel, told)
+    with pytest.raises(ProtocolError, match="not the one that the protocol asks for"):
+        run_all(network(), parts)
+
+
+def test_a_clinic_that_cannot_pay_spends_nothing(tmp_path: Path) -> None:
+    opened = clinics(tmp_path)
+    wanted = summed_spec(budget=Budget(epsilon="4000"))
+    with pytest.raises((ProtocolError, sq.SiloquentError)):
+        together(opened, wanted)
+    assert all(one.account("patients").spent.amount == 0 for one in opened.values())
+
+
+def test_a_local_spec_needs_no_channel_and_a_sum_of_two_is_refused(tmp_path: Path) -> None:
+    opened = clinics(tmp_path)["north"]
+    with pytest.raises(RequestError, match="needs no other silo"):
+        opened.share.release_sum(spec(), network().channel("north"))
+    with pytest.raises(RequestError, match="too long to draw"):
+        opened.share.explain(summed_spec(method="moments"))
+    with pytest.raises(RequestError, match="Of two parties"):
+        sum_spec(opened.share.explain(summed_spec(agents=2, honest=1)))
+
+
+def test_two_copies_of_one_sum_are_not_added_up(tmp_path: Path) -> None:
+    opened = clinics(tmp_path)
+    made = together(opened, summed_spec())
+    with pytest.raises(RequestError, match="one release for all"):
+        share.learn(opened["hill"], LearnSpec("patients", "sick", [made["north"], made["river"]], use_own=False))
