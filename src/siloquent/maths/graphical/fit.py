@@ -15,8 +15,8 @@ Floats = NDArray[np.float64]
 
 STRENGTH = 300.0
 """How much the entropy counts: small beside the noise, and enough to keep the problem well-conditioned."""
-MASKED = -60.0
-"""The log-potential of a combination that cannot occur: e^-60 is nothing, and still a number."""
+MASKED = -700.0
+"""The log-potential of a combination that cannot occur: e^-700 is nothing, and still a number."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +76,22 @@ class _Problem:
             self.fixed[host] += expanded(np.where(allowed, 0.0, MASKED), attributes, into)
 
     def shares(self) -> Floats:
-        return np.concatenate([t.values.ravel() / self.total for t in self.targets])
+        """What the targets say of each cell's share, each brought to the sum one.
+
+        A model's marginals sum to one in any case. Shifting a target along its variances changes the loss by a constant
+        alone, but without it the dual would run off towards a sum that no model has.
+        """
+        made = []
+        for target in self.targets:
+            spread = np.broadcast_to(target.variance, target.values.shape)
+            surplus = float(target.values.sum()) - self.total
+            made.append((target.values - surplus * spread / float(spread.sum())).ravel() / self.total)
+        return np.concatenate(made)
+
+    def loss(self, expected: Floats) -> float:
+        """The loss of a model with these marginals."""
+        said = np.concatenate([target.values.ravel() for target in self.targets]) / self.total
+        return 0.5 * float(((expected - said) ** 2 / self.variances()).sum())
 
     def variances(self) -> Floats:
         spread = [np.broadcast_to(t.variance, t.values.shape).ravel() for t in self.targets]
@@ -128,7 +143,7 @@ def fit(
     problem = _Problem(tree, targets, total, strength, masks)
     shares, variances = problem.shares(), strength * problem.variances()
     theta = _start(problem, shares, start or {})
-    scale = 1 / np.sqrt(np.maximum(shares, 0) + variances + 1e-9)
+    scale = 1 / np.sqrt(np.maximum(shares, np.sqrt(problem.variances())) + variances)
 
     def dual(scaled: Floats) -> tuple[float, Floats]:
         theta = scaled * scale
@@ -141,8 +156,7 @@ def fit(
     found = minimize(dual, theta / scale, jac=True, method="L-BFGS-B", options=options)
     theta = found.x * scale
     _, beliefs = problem.beliefs(theta)
-    miss = problem.expected(beliefs) - shares
-    loss = 0.5 * float((miss**2 / problem.variances()).sum())
+    loss = problem.loss(problem.expected(beliefs))
     potentials = {
         t.attributes: theta[bound].reshape(t.values.shape) for t, bound in zip(targets, problem.bounds, strict=True)
     }

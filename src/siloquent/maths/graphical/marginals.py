@@ -149,12 +149,10 @@ def marginal(tree: JunctionTree, beliefs: Sequence[Floats], attributes: Attribut
     pending: list[list[tuple[Attributes, Floats]]] = [[] for _ in tree.cliques]
     for i in range(len(tree.cliques) - 1, -1, -1):
         clique = tree.cliques[i]
-        whole = (
-            beliefs[i]
-            .reshape(clique.contexts, -1)
-            .sum(axis=1)
-            .reshape(clique.shape[: clique.shared] + (1,) * (len(clique.shape) - clique.shared))
-        )
+        shape = clique.shape[: clique.shared] + (1,) * (len(clique.shape) - clique.shared)
+        whole = np.ones(shape)
+        if clique.parent >= 0:
+            whole = beliefs[i].reshape(clique.contexts, -1).sum(axis=1).reshape(shape)
         names, table = clique.attributes, beliefs[i] / np.where(whole > 0, whole, 1.0)
         for other_names, other in pending[i]:
             names, table = _product(names, table, other_names, other)
