@@ -186,6 +186,8 @@ class RequestSpec:
         if len({*self.features, self.target}) != len(self.features) + 1:
             raise RequestError("Features and target of a request are different attributes, each named once.")
         self._check_words()
+        if self.model != "linear" and "union" in self.kinds:
+            raise RequestError("Unions fit linear models.", fix='model="linear", or kinds=("join",)')
         if self.scoring == "platform" and self.budget is None:
             raise RequestError(
                 "Platform scoring releases the table's moments, which needs a budget.",

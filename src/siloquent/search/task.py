@@ -137,6 +137,8 @@ def _asked(session: Session, spec: RequestSpec) -> Asked:
             f"The target {spec.target!r} is a category; a model predicts a number or a boolean.",
             fix="name another target",
         )
+    if spec.model == "poisson" and schema.domain[spec.target].is_numeric and schema.domain[spec.target].lo < 0:  # type: ignore[operator]
+        raise RequestError(f"A Poisson model needs a target from 0 on; {spec.target!r} may be negative.", fix="linear")
     if spec.model == "logistic" and features[-1].steps != 2:
         raise RequestError(f"A logistic model needs a target of two values; {spec.target!r} has more.", fix="linear")
     return Asked(spec, features, tuple(join_key(key, schema) for key in spec.keys))

@@ -252,3 +252,24 @@ def test_a_plan_for_a_key_that_was_declared_anew_is_refused(place: tuple, tmp_pa
     other = plan_from_json(chosen.to_json().replace('"bb"', '"cc"'))
     with session(tmp_path) as opened, pytest.raises(RequestError, match="declared otherwise"):
         opened.search.augment(other, "places")
+
+
+def test_a_logistic_model_predicts_probabilities_and_states_its_error(place: tuple) -> None:
+    found = ask(place, target="wet", features=("x",), model="logistic", keys=(KeyOf("town", "year"),))
+    assert found.model.kind == "logistic"
+    assert any("polynomial of order 2" in note for note in found.notes)
+    table = request_rows().to_pandas()
+    columns = {
+        one.feature: table.x if one.feature == "x" else np.full(len(table), 50.0) for one in found.model.coefficients
+    }
+    chances = found.model.predict(columns)
+    assert ((chances > 0) & (chances < 1)).all()
+    assert found.model.coefficients[0].value > 0
+
+
+def test_a_poisson_model_needs_a_target_that_counts(place: tuple) -> None:
+    found = ask(place, target="y", features=("x",), model="poisson", keys=(KeyOf("town", "year"),))
+    assert found.model.kind == "poisson"
+    assert (found.model.predict({one.feature: np.zeros(3) for one in found.model.coefficients}) > 0).all()
+    with pytest.raises(RequestError, match="Unions fit linear"):
+        RequestSpec("own", "y", ("x",), model="poisson", kinds=("union",))

@@ -14,7 +14,7 @@ from siloquent.search.domains import Feature, JoinKey
 from siloquent.search.estimate import unions
 from siloquent.search.estimate.greedy import BETA, Round, Scored, greedy
 from siloquent.search.estimate.joins import joined
-from siloquent.search.estimate.models import fitted_model, r2_of
+from siloquent.search.estimate.models import fitted_model, r2_of, words_of_kind
 from siloquent.search.estimate.training import LocalRows, ReleasedSums
 from siloquent.search.found import Augmentation, AugmentPlan, Found, Step
 from siloquent.search.offers import Offer
@@ -79,6 +79,7 @@ def find_joins(
         rng,
         key=taken[-1].candidate.own if taken else 0,
     )
+    notes += words_of_kind(spec.model)
     if not chosen:
         notes.insert(0, "no augmentation surely helps")
     return Found(

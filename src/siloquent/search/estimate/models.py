@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.maths.ridge import slopes_of
+from siloquent.maths.surrogates import EXPONENTIAL, EXPONENTIAL_ERROR, LOGISTIC, logistic_slopes, poisson_slopes
 from siloquent.search.estimate.training import LocalRows, ReleasedSums
 from siloquent.search.found import Coefficient, FittedModel
 
@@ -47,7 +48,37 @@ def fitted_model(
     half = Z95 * np.sqrt(variance)
     intercept = float(means[-1] - means[:-1] @ slopes)
     whole = max(float(table.covariance[-1, -1]), 1e-12)
-    return in_own_units(names, scales, slopes, slopes - half, slopes + half, intercept, 1 - left / whole, kind)
+    r2 = 1 - left / whole
+    if kind == "linear":
+        return in_own_units(names, scales, slopes, slopes - half, slopes + half, intercept, r2)
+    turned, constant, factor = _turned(kind, slopes, means, intercept, scales[-1])
+    scales = (*scales[:-1], (0.0, 1.0))  # what is predicted is a score, which has no unit
+    return in_own_units(names, scales, turned, turned - factor * half, turned + factor * half, constant, r2, kind)
+
+
+def _turned(
+    kind: str, slopes: Floats, means: Floats, intercept: float, scale: tuple[float, float]
+) -> tuple[Floats, float, float]:
+    """The model of another kind in the linear one's direction: slopes, constant, and what slopes were multiplied by."""
+    if kind == "logistic":
+        turned, constant = logistic_slopes(slopes, intercept)
+        return turned, constant, LOGISTIC[0].factor
+    middle, half = scale
+    mean = middle + half * float(means[-1])
+    turned, constant = poisson_slopes(half * slopes, means[:-1], mean)
+    return turned, constant, half / max(mean, 1e-9) / (2 * EXPONENTIAL[2])
+
+
+def words_of_kind(kind: str) -> list[str]:
+    """What a model of this kind leaves out, for its reader."""
+    if kind == "logistic":
+        one = LOGISTIC[0]
+        return [
+            f"the logistic loss is a polynomial of order 2, off by at most {one.error} for scores up to {one.reach}"
+        ]
+    if kind == "poisson":
+        return [f"e^t is a polynomial of order 2, off by at most {EXPONENTIAL_ERROR} within a factor of e of the mean"]
+    return []
 
 
 def in_own_units(
