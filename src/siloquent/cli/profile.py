@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from siloquent.cli.commands import Options, command
+from siloquent.cli.profile_files import names_of
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
-    from siloquent.profile import ProfileSpec, Terms
+    from siloquent.profile import FDReport, ProfileSpec, Terms
 
 Spec = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="Table, columns, kinds, max_lhs, protocol.")]
 Report = Annotated[str, typer.Argument(metavar="REPORT", help="A release's id, or a report's file or folder.")]
@@ -43,7 +45,7 @@ def local(
     nulls: Annotated[str, typer.Option("--nulls", help="value: NULL equals NULL; distinct: nothing.")] = "value",
 ) -> None:
     """Find the dependencies of one table: exact, not private, for its owner alone."""
-    from siloquent.cli.profile_files import names_of, table_at
+    from siloquent.cli.profile_files import table_at
     from siloquent.cli.profile_words import local_document, show_local
     from siloquent.profile import local as find
 
@@ -82,9 +84,18 @@ def plan(
 def run(
     options: Options,
     spec: Spec,
+    bundle: Annotated[
+        Path | None, typer.Option("--bundle", metavar="DIR", help="The moderator's bundle: run over its federation.")
+    ] = None,
+    without: Annotated[
+        str | None, typer.Option("--without", metavar="A,B", help="Roles of the federation that are not invited.")
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option("--resume", metavar="SESSION", help="Go on with a session that was begun before.")
+    ] = None,
     party: Annotated[
         list[str] | None,
-        typer.Option("--party", metavar="NAME=DIR", help="A silo's workspace on this machine; once for each."),
+        typer.Option("--party", metavar="NAME=DIR", help="Instead: a silo's workspace on this machine; once for each."),
     ] = None,
     workers: Workers = 3,
     output: Annotated[
@@ -94,29 +105,56 @@ def run(
     dry: Annotated[bool, typer.Option("--explain", help="Only say what would be revealed.")] = False,
 ) -> int | None:
     """Find the dependencies of several silos' rows together. What is revealed is shown first and goes on record."""
-    from siloquent.cli.profile_files import release_place, spec_at, workspaces_of
+    from siloquent.cli.profile_files import release_place, silos_and_workers, spec_at
     from siloquent.cli.profile_words import report_document, show_report
-    from siloquent.door import open_session
-    from siloquent.profile import discover_together, save_report
+    from siloquent.profile import save_report
 
-    asked, silos = spec_at(options, spec), workspaces_of(options, party or [])
+    asked = spec_at(options, spec)
+    silos, parties, workers = silos_and_workers(options, party or [], bundle, names_of(without), workers)
     if dry:
-        plan(options, spec, parties=len(silos), workers=workers)
+        plan(options, spec, parties=parties, workers=workers)
         return None
     place = None if output is None else release_place(options, output)
-    if not _agreed(options, asked, len(silos), workers, yes=yes):
+    if not _agreed(options, asked, parties, workers, yes=yes):
         options.screen.note("Nothing was read, nothing was revealed.")
         return 2
-    with ExitStack() as stack:
-        sessions = {name: stack.enter_context(open_session(folder)) for name, folder in silos.items()}
-        report = discover_together(asked, sessions, _yes, workers=workers, say=options.screen.note)
+    if bundle is None:
+        report = _together(options, asked, silos, workers)
+    else:
+        report = _over_the_relay(options, asked, bundle, names_of(without), resume)
     folder = save_report(report, place or release_place(options, report.id), table=asked.table)
     if options.as_json:
         options.screen.document(report_document(report, folder))
     else:
         show_report(options.screen, report)
-        options.screen.note(f"\nKept as {folder}. Next: {options.shell('profile', 'verify', report.id)}")
+        options.screen.note(f"\nKept as {folder}. Next: {options.shell('profile', 'verify', folder.name)}")
     return None
+
+
+def _together(options: Options, asked: ProfileSpec, silos: Mapping[str, Path], workers: int) -> FDReport:
+    """All roles in this process."""
+    from siloquent.door import open_session
+    from siloquent.profile import discover_together
+
+    with ExitStack() as stack:
+        sessions = {name: stack.enter_context(open_session(folder)) for name, folder in silos.items()}
+        return discover_together(asked, sessions, _yes, workers=workers, say=options.screen.note)
+
+
+def _over_the_relay(
+    options: Options, asked: ProfileSpec, folder: Path, without: list[str], resume: str | None
+) -> FDReport:
+    """Parties and workers are processes of their own; the columns' types are this workspace's declaration."""
+    from siloquent.cli.profile_files import WaitingLines
+    from siloquent.federation.bundle import read_bundle
+    from siloquent.profile import Terms
+    from siloquent.profile.federated import run_session
+    from siloquent.profile.spec import declared_columns
+
+    with options.session() as session:
+        terms = Terms(asked, declared_columns(session.schema(asked.table), asked.columns))
+    waiting = WaitingLines(options.screen)
+    return run_session(read_bundle(folder), terms, without=without, session=resume, say=waiting.say, watch=waiting.look)
 
 
 def _yes(terms: Terms, told: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -15,9 +16,12 @@ from siloquent.errors import RequestError, UnknownName
 
 if TYPE_CHECKING:
     from siloquent.cli.commands import Options
+    from siloquent.cli.screen import Screen
+    from siloquent.federation.channel import Channel
     from siloquent.profile import Column, FDReport, ProfileSpec
 
 MOST_BYTES = 2**31
+SILENCE_S = 5.0
 _ROLE = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
 
@@ -31,6 +35,29 @@ def spec_at(options: Options, path: Path) -> ProfileSpec:
 def names_of(text: str | None) -> list[str]:
     """Names between commas; none of None."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def silos_and_workers(
+    options: Options, given: Sequence[str], bundle: Path | None, without: Sequence[str], workers: int
+) -> tuple[dict[str, Path], int, int]:
+    """The silos on this machine by name, and how many parties and workers take part, here or in a federation.
+
+    Raises:
+        RequestError: both are given, or neither.
+    """
+    if (bundle is None) == (not given):
+        raise RequestError(
+            "A session runs over a federation or between workspaces on this machine.",
+            fix="--bundle DIR, or --party north=silos/north --party river=silos/river",
+        )
+    if bundle is None:
+        silos = workspaces_of(options, given)
+        return silos, len(silos), workers
+    from siloquent.federation.bundle import read_bundle
+
+    roles = [role for role in read_bundle(bundle).roster.roles if role.name not in without]
+    kinds = [role.kind for role in roles]
+    return {}, kinds.count("party"), kinds.count("worker")
 
 
 def workspaces_of(options: Options, given: Sequence[str]) -> dict[str, Path]:
@@ -48,6 +75,27 @@ def workspaces_of(options: Options, given: Sequence[str]) -> dict[str, Path]:
     if len(found) < 2:
         raise RequestError("Two silos at least take part.", fix="--party north=silos/north --party river=silos/river")
     return found
+
+
+class WaitingLines:
+    """What a session's person reads: each step, and after some seconds of silence who is awaited since when."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._last = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """A step was made."""
+        self._last = time.monotonic()
+        self._screen.note(text)
+
+    def look(self, channel: Channel) -> None:
+        """Called every two seconds or so."""
+        status = channel.status()
+        if status.waiting_for and time.monotonic() - self._last >= SILENCE_S:
+            self._last = time.monotonic()
+            names = ", ".join(status.waiting_for)
+            self._screen.note(f"{status.step}: waiting for {names} since {status.since_s:.0f} s")
 
 
 def release_place(options: Options, output: str) -> Path:

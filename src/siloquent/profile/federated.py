@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from siloquent.errors import ProtocolError
+from siloquent.errors import ProtocolError, RequestError
 from siloquent.federation.channel import Channel
 from siloquent.federation.crypto.worker import ChainWorker
 from siloquent.federation.invitation import Invitation
@@ -16,9 +17,10 @@ from siloquent.profile.spec.request import PROTOCOLS
 from siloquent.profile.task.discover import discover
 from siloquent.profile.task.member import rows_of
 from siloquent.profile.task.respond import respond
-from siloquent.profile.task.terms import Say, Terms, silent
+from siloquent.profile.task.terms import Say, Terms, digest_of, silent
 
 if TYPE_CHECKING:
+    from siloquent.federation.bundle import Bundle
     from siloquent.session import Session
 
 TASK, SERVICE = "profile", "chain/1"
@@ -54,6 +56,40 @@ def invitation_of(terms: Terms, *, parties: int, workers: int) -> Invitation:
 def moderator_part(terms: Terms, *, say: Say = silent) -> Callable[[Channel, Invitation, Any], FDReport]:
     """The moderator's part, for ``siloquent.federation.role.hold``."""
     return partial(_moderate, terms, say)
+
+
+def run_session(
+    bundle: Bundle,
+    terms: Terms,
+    *,
+    without: Iterable[str] = (),
+    session: str | None = None,
+    say: Say = silent,
+    watch: Callable[[Channel], None] = lambda channel: None,
+) -> FDReport:
+    """Hold a session as the moderator of a federation: invite, ask, and end with everybody's signed transcript.
+
+    Args:
+        without: Names in the roster that are not invited.
+        session: The id of a session that an earlier process began, to go on with it.
+        watch: Called every two seconds or so; ``channel.status()`` says who is awaited since when.
+    Raises:
+        RequestError: fewer than two parties or workers are left.
+        ProtocolError: as ``discover``; ``NotAllowed``: the bundle is no moderator's.
+    """
+    from siloquent.federation.running import moderate
+
+    left_out = set(without)
+    roles = [role for role in bundle.roster.roles if role.name not in left_out]
+    names = {kind: [role.name for role in roles if role.kind == kind] for kind in ("party", "worker")}
+    if min(map(len, names.values())) < 2:
+        raise RequestError("A session has two parties and two workers at least.", fix="leave fewer roles out")
+    invitation = invitation_of(terms, parties=len(names["party"]), workers=len(names["worker"]))
+    members = (*names["party"], *names["worker"])
+    held = moderate(bundle, invitation, members, moderator_part(terms, say=say), session=session, watch=watch)
+    report = held.result
+    assert isinstance(report, FDReport)
+    return replace(report, transcript=f"sha256:{digest_of(held.heads)}")
 
 
 def _moderate(terms: Terms, say: Say, channel: Channel, invitation: Invitation, desk: Any) -> FDReport:
