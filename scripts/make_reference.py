@@ -157,6 +157,7 @@ FLOORS = (
     "releases",
     "session",
     "explore",
+    "search",
     "sketch",
     "collect",
 )
