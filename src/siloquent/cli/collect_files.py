@@ -64,7 +64,7 @@ def new_document(options: Options, made: Collection, output: str | None) -> tupl
         with path.open("x", encoding="utf-8") as file:
             file.write(made.to_json())
         with open(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-            file.write(secrets.token_hex(32) + "\n")
+            file.write(secrets.token_hex(32) + "\n")  # allowed: an epoch's key, no noise
     except FileExistsError:
         raise RequestError(f"{path} or its key is there already.", fix="name another with -o, or raise epoch") from None
     except OSError as failed:

@@ -103,3 +103,15 @@ def count_pairs(
         for y in range(second_ends[i], second_ends[i + 1]):
             found[rows, second[y]] += 1
         found[rows, columns] += 1
+
+
+@compiled
+def weigh(columns: Integers, size: int, nodes: Integers, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The summed weights of the nodes that each hashed report supports, shape (reports,)."""
+    found = np.zeros(columns.shape[0])
+    for i in range(columns.shape[0]):
+        a, b, y = columns[i, 0], columns[i, 1], columns[i, 2]
+        for at in range(nodes.size):
+            if (a * nodes[at] + b) % PRIME % size == y:
+                found[i] += weights[at]
+    return found

@@ -108,7 +108,7 @@ class _Asker:
     def __init__(self, collection: Collection, query: AggregateQuery, counted: Counted) -> None:
         self._collection, self._query, self._counted = collection, query, counted
         self._slots = math.prod(collection.channels[number].slots for number in counted.channels)
-        self._tables: dict[frozenset[tuple[int, ...]], Tables] = {}
+        self._tables: dict[frozenset[tuple[int, ...]], Tables] = counted.prepared
         self._modelled = self._unbounded = False
         public = [(at, number) for number in counted.channels for at in range(len(collection.public(number)))]
         self._public = {Column(*self._named(number, at)): place for place, (at, number) in enumerate(public)}
@@ -206,7 +206,7 @@ class _Asker:
         if self._slots > 1:
             most = max(self._collection.channels[number].slots for number in self._counted.channels)
             found.append(f"Of users with more than {most} rows, {most} rows count on average.")
-        if any(tables.uneven for tables in self._tables.values()) or self._modelled:
+        if self._modelled:
             found.append(
                 "Some numbers rest on a model: rows spread evenly within bins that a condition cuts, or maximum "
                 "entropy over pairs of conditions; standard errors do not cover the model."

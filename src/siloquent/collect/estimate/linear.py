@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,11 @@ class Counted(Protocol):
     @property
     def supports(self) -> Mapping[tuple[tuple[int, ...], tuple[int, ...]], NDArray[np.int64]]:
         """Supports by layers and public places."""
+        ...
+
+    @property
+    def prepared(self) -> dict[frozenset[tuple[int, ...]], Any]:
+        """Tables that were made of them, by the public places whose users they are of."""
         ...
 
 

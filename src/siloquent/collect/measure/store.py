@@ -18,7 +18,7 @@ from siloquent.collect.spec.counters import Counters
 from siloquent.errors import DataError, RequestError
 
 if TYPE_CHECKING:
-    pass
+    import duckdb
 
 Integers = NDArray[np.int64]
 COLUMNS = ("layer", "t0", "t1", "c0", "c1", "c2")
@@ -171,11 +171,23 @@ class ReportStore:
             found[layer] = int(count)
         return found
 
+    @contextlib.contextmanager
+    def one_thread(self, channel: int = 0) -> Iterator[duckdb.DuckDBPyConnection]:
+        """The database on one thread, with a channel's reports as the relation ``reports``; for measuring."""
+        with self._lock:
+            before = self._connection.execute("SELECT current_setting('threads')").fetchall()[0][0]
+            self._connection.execute("SET threads = 1")
+            self._connection.execute(f"CREATE OR REPLACE TEMP VIEW reports AS SELECT * FROM reports_{channel}")
+            try:
+                yield self._connection
+            finally:
+                self._connection.execute("DROP VIEW reports")
+                self._connection.execute(f"SET threads = {int(before)}")
+
     def arrow(self, channel: int) -> Any:
         """The reports of a channel as an Arrow table, for other engines."""
         with self._lock:
-            found = self._connection.execute(f"SELECT * FROM reports_{channel}")
-            return found.to_arrow_table() if hasattr(found, "to_arrow_table") else found.fetch_arrow_table()
+            return self._connection.sql(f"SELECT * FROM reports_{channel}").to_arrow_table()
 
     def _joined(self, channels: tuple[int, ...]) -> list[Batch]:
         widths = [len(self.collection.public(number)) for number in channels]

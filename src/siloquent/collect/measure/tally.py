@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +26,12 @@ class Tally:
     """Supports of reports to ``channels``, by users who reported to all of them.
 
     ``supports``: by layers and public places, whole numbers, one axis a channel, the last index for all reports.
+    ``prepared``: what estimates have made of them, for the next question.
     """
 
     channels: tuple[int, ...]
     supports: dict[Key, Integers] = field(default_factory=dict)
+    prepared: dict[frozenset[tuple[int, ...]], Any] = field(default_factory=dict)
 
     def add(self, key: Key, counts: Integers) -> None:
         """More reports of one key."""

@@ -128,29 +128,45 @@ def _goals(drafts: Sequence[Draft], combinations: Sequence[tuple[int, ...]]) -> 
     for whole in wholes:
         layers = [[drafts[at].channel.layers[one[at]] for at in whole] for one in combinations]
         blocks = [drafts[at].channel.block(layer) for at, layer in zip(whole, layers[0], strict=True)]
-        trees = [tree for block in blocks for tree in block.trees]
-        kinds = [drafts[at].kinds(layer.attributes) for at, layer in zip(whole, layers[0], strict=True)]
-        scale = 1 / math.prod(tree.bins for tree in trees)
-        for component in components_of(trees):
-            if not any(component) and not any(block.padded for block in blocks):
-                continue
-            target = _target(kinds, [len(block.trees) for block in blocks], component)
-            known = [
-                precision(blocks, [one.levels for one in own], [one.oracle for one in own], component) for own in layers
-            ]
-            rows.append(known)
-            targets.append(target * scale / len(wholes))
-    return _finite(np.array(rows)), np.array(targets)
+        components = components_of([tree for block in blocks for tree in block.trees])
+        known = _finite(
+            np.array(
+                [
+                    [precision(blocks, [x.levels for x in own], [x.oracle for x in own], one) for own in layers]
+                    for one in components
+                ]
+            )
+        )
+        wanted: Floats = np.ones((1, 1))
+        for at, layer in zip(whole, layers[0], strict=True):
+            wanted = np.kron(wanted, _lengths(drafts[at].kinds(layer.attributes))).astype(np.float64)
+        if not any(block.padded for block in blocks):
+            wanted[:, 0] = 0.0  # the number of users is known
+        rows.append(known)
+        targets.append(_balanced(wanted, known) / len(wholes))
+    return np.vstack(rows), np.concatenate(targets)
 
 
-def _target(kinds: Sequence[Sequence[Kind]], widths: Sequence[int], component: tuple[int, ...]) -> float:
-    """The mean over kinds of questions of the component's squared length; over services every pair of kinds counts."""
-    total, at = 1.0, 0
-    for own, width in zip(kinds, widths, strict=True):
-        part = component[at : at + width]
-        at += width
-        total *= sum(math.prod(e[k] for e, k in zip(kind.energies, part, strict=True)) for kind in own) / len(own)
-    return total
+def _lengths(kinds: Sequence[Kind]) -> Floats:
+    """The squared length of every component (columns, in order) of every kind of question (rows)."""
+    found = []
+    for kind in kinds:
+        row = np.ones(1)
+        for energies in kind.energies:
+            row = np.multiply.outer(row, energies).reshape(-1)
+        found.append(row)
+    return np.array(found)
+
+
+def _balanced(wanted: Floats, known: Floats) -> Floats:
+    """How much each component matters if every kind of question counts by the error that evenly shared layers give.
+
+    Measured by absolute errors, questions about single categories would drown in those about half of all users.
+    """
+    even = known.mean(axis=1)
+    errors = wanted @ np.divide(1, even, out=np.zeros_like(even), where=even > 0)
+    kept = errors > 0
+    return np.asarray((wanted[kept] / errors[kept, None]).sum(axis=0) / max(int(kept.sum()), 1))
 
 
 def _finite(precisions: Floats) -> Floats:

@@ -1,0 +1,87 @@
+"""SYN-2: counts and sums over two services, separate and coordinated clients, beside HIO-JOIN, SC-JOIN and tau = 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks import collect_paper as paper
+from benchmarks.collect_data import Simulated, categorical, nmse, ordinal, syn2, syn2_many
+from benchmarks.row import Options, Row
+from siloquent.collect import CollectionSpec, Rows, Service, design, one_row_each
+from siloquent.maths.hierarchy import flat, tree
+
+USERS, MOST = 500_000, 10
+GOALS = {2: 4e-4, 5: 8e-6}
+MANY = {"count": 6e-5, "sum": 2.5e-4}
+SQL = "SELECT COUNT(*), SUM(a2) FROM second JOIN first USING (user) WHERE c1 = '1' AND a2 BETWEEN 6 AND 17"
+
+
+def rows(options: Options) -> Iterator[Row]:
+    """NMSE over draws of data and noise; C1 = 1 and A2 in 5..16; n = 5 x 10^5."""
+    for epsilon, goal in GOALS.items():
+        if options.wants(f"join-one-eps{epsilon}") or options.wants(f"join-one-coordinated-eps{epsilon}"):
+            yield from _one(epsilon, goal, draws=(4 if options.quick else 20 if epsilon == 2 else 54))
+    if any(options.wants(f"join-many-{kind}") for kind in MANY):
+        yield from _many(draws=3 if options.quick else 20)
+
+
+def spec(epsilon: int, *, per_user: int = 1, client: str = "separate") -> CollectionSpec:
+    """Two services: (A1, C1), which everyone has once, and (A2)."""
+    first = Service("first", (ordinal("a1", 25, use="filter"), categorical("c1", 20)), everyone=True)
+    second = Service("second", (ordinal("a2", 25, lo=1),), per_user=per_user, everyone=per_user == 1)
+    return CollectionSpec("b", (first, second), str(epsilon), client=client)  # type: ignore[arg-type]
+
+
+def _one(epsilon: int, goal: float, draws: int) -> Iterator[Row]:
+    apart, together = (design(spec(epsilon, client=client)) for client in ("separate", "coordinated"))
+    trees = (tree(25), flat(20)), (tree(25),)
+    mine, shared, join, sc = [], [], [], []
+    for draw in range(draws):
+        first, second = syn2(draw, USERS)
+        truth = float(((first[:, 1] == 1) & (second[:, 0] >= 5) & (second[:, 0] <= 16)).sum())
+        asked = Simulated(apart, [one_row_each(first), one_row_each(second)]).ask(SQL).estimates[0][0].value
+        mine.append(nmse([asked], [truth], USERS))
+        both = one_row_each(np.column_stack([first, second]))
+        shared.append(nmse([Simulated(together, [both]).ask(SQL).estimates[0][0].value], [truth], USERS))
+        if draw < 10:
+            hio = paper.HioJoin(((first, trees[0]), (second, trees[1])), epsilon, draw)
+            join.append(nmse([hio.count(({1: (1, 1)}, {0: (5, 16)}))], [truth], USERS))
+            columns = (first[:, 0], trees[0][0]), (first[:, 1], trees[0][1]), (second[:, 0], trees[1][0])
+            sc.append(nmse([paper.ScJoin(columns, epsilon, draw).count({1: (1, 1), 2: (5, 16)})], [truth], USERS))
+    how = f"n 5 x 10^5, eps {epsilon}, 1-to-1, {draws} draws; "
+    yield Row(f"join-one-eps{epsilon}", ours=float(np.mean(mine)), peer=float(np.mean(join)), goal=goal, unit="NMSE",
+              how=f"{how}peer: HIO-JOIN, {len(join)} draws; SC-JOIN {np.mean(sc):.2g}")  # fmt: skip
+    yield Row(f"join-one-coordinated-eps{epsilon}", ours=float(np.mean(shared)), peer=float(np.mean(join)), unit="NMSE",
+              how=f"{how}one report on the joined row; peer: HIO-JOIN")  # fmt: skip
+
+
+def _many(draws: int) -> Iterator[Row]:
+    made = design(spec(5, per_user=MOST))
+    found: dict[str, list[float]] = {"count": [], "sum": []}
+    theirs: dict[str, list[float]] = {"count": [], "sum": []}
+    for draw in range(draws):
+        first, second = syn2_many(draw, USERS, most=MOST)
+        owner = np.repeat(np.arange(USERS), np.diff(second.ends))
+        a2 = second.places[:, 0]
+        inside = (first[owner, 1] == 1) & (a2 >= 5) & (a2 <= 16)
+        truth = {"count": float(inside.sum()), "sum": float((a2[inside] + 1).sum())}
+        bounds = {"count": USERS * MOST, "sum": float((a2 + 1).sum())}
+        people: list[Rows] = [one_row_each(first), replace(second)]
+        answers = Simulated(made, people).ask(SQL).estimates[0]
+        for kind, one in zip(found, answers, strict=True):
+            found[kind].append(nmse([one.value], [truth[kind]], bounds[kind]))
+        if draw < 10:
+            rebuilt = paper.DoubleRounding(
+                first, (tree(25), flat(20)), second.ends, second.places, 25, 5.0, draw, most_rows=MOST
+            )
+            for kind, value in zip(theirs, rebuilt.answer({1: (1, 1)}, {0: (5, 16)}), strict=True):
+                theirs[kind].append(nmse([value], [truth[kind]], bounds[kind]))
+    for kind in found:
+        yield Row(
+            f"join-many-{kind}", ours=float(np.mean(found[kind])), peer=float(np.mean(theirs[kind])),
+            goal=MANY[kind], unit="NMSE",
+            how=f"n 5 x 10^5, eps 5, at most {MOST} rows a user, {draws} draws; peer: tau = 1, double rounding",
+        )  # fmt: skip

@@ -1,0 +1,225 @@
+"""The paper's mechanisms put together from the library's parts: the peers of the collect rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.row import Options, Row
+from siloquent.collect.estimate.paper import contributions, count, joint_count
+from siloquent.collect.measure.paper import one_of_their_rows, report_layers, rounded_to_ends
+from siloquent.maths.decomposition import Weights, averaged, canonical, cheapest, everything, mirrored, weights_of
+from siloquent.maths.hierarchy import Tree, flat, tree
+
+Integers = NDArray[np.int64]
+Ranges = Mapping[int, tuple[int, int]]
+ROUNDED = Tree(2, (2,))
+
+
+def rows(options: Options) -> Iterator[Row]:
+    """None: these are the peers of other rows."""
+    yield from ()
+
+
+def parts_of(trees: Sequence[Tree], ranges: Ranges, *, k: int | None = None) -> list[Weights]:
+    """Each tree's nodes for its range: canonical ones, or the ``k`` cheapest signed decompositions (RDC)."""
+    return [
+        everything(one)
+        if axis not in ranges
+        else canonical(one, *ranges[axis])
+        if k is None
+        else averaged(one, cheapest(one, *ranges[axis], k=k))
+        for axis, one in enumerate(trees)
+    ]
+
+
+def end(which: int) -> Weights:
+    """The rounded attribute is at its lower (0) or upper (1) end."""
+    return weights_of(ROUNDED, {(1, which): 1})
+
+
+class Hio:
+    """HIO, with or without range consistency."""
+
+    def __init__(self, bins: Integers, epsilon: float, seed: int, trees: Sequence[Tree] | None = None) -> None:
+        self.trees = tuple(tree(125) for _ in range(bins.shape[1])) if trees is None else tuple(trees)
+        self.reports = report_layers(self.trees, bins, epsilon=Fraction(str(epsilon)), rng=np.random.default_rng(seed))
+
+    def count(self, ranges: Ranges, *, k: int | None = None) -> float:
+        """COUNT of a conjunction of ranges of bins."""
+        return count(self.reports, parts_of(self.trees, ranges, k=k))
+
+    def sum(self, axis: int, values: Sequence[float], ranges: Ranges) -> float:
+        """Baseline I: the sum over values of value times count."""
+        parts = parts_of(self.trees, ranges)
+        finest = [np.zeros(self.trees[axis].nodes(level)) for level in range(self.trees[axis].height)]
+        parts[axis] = (*finest, np.asarray(values, dtype=float))
+        return count(self.reports, parts)
+
+
+class SrHio:
+    """SR-HIO (II): the rounded copies of all attributes as further attributes."""
+
+    def __init__(self, bins: Integers, epsilon: float, seed: int, *, ends: Sequence[tuple[int, int]]) -> None:
+        rng = np.random.default_rng(seed)
+        self.ends, self.d = ends, bins.shape[1]
+        copies = [rounded_to_ends(bins[:, axis] + ends[axis][0], *ends[axis], rng=rng) for axis in range(self.d)]
+        trees = (*(tree(125) for _ in range(self.d)), *(ROUNDED for _ in range(self.d)))
+        self.hio = Hio(np.column_stack([bins, *copies]), epsilon, seed, trees)
+
+    def sum(self, axis: int, ranges: Ranges) -> float:
+        """SUM of attribute ``axis`` over a conjunction of ranges."""
+        total = 0.0
+        for which, value in enumerate(self.ends[axis]):
+            parts = parts_of(self.hio.trees, ranges)
+            parts[self.d + axis] = end(which)
+            total += value * count(self.hio.reports, parts)
+        return total
+
+
+class Ahio:
+    """AHIO: each user draws one attribute and reports its rounded copy besides; with HIO beside it for counts.
+
+    Args:
+        mirror: EHIO: the drawn attribute's domain is doubled instead, its half says where it was rounded to.
+    """
+
+    def __init__(
+        self,
+        bins: Integers,
+        epsilon: float,
+        seed: int,
+        *,
+        least: int = 1,
+        most: int = 125,
+        trees: Sequence[Tree] | None = None,
+        measures: Sequence[int] | None = None,
+        mirror: bool = False,
+    ) -> None:
+        rng = np.random.default_rng(seed + 77)
+        d = bins.shape[1]
+        self.trees = tuple(tree(125) for _ in range(d)) if trees is None else tuple(trees)
+        self.measures = list(range(d)) if measures is None else list(measures)
+        self.least, self.most, self.mirror = least, most, mirror
+        group = rng.integers(0, len(self.measures), len(bins))
+        self.groups = {}
+        for at, axis in enumerate(self.measures):
+            own = bins[group == at]
+            up = rounded_to_ends(own[:, axis] + least, least, most, rng=rng)
+            if mirror:
+                doubled = own.copy()
+                size = self.trees[axis].bins
+                # t in least..most; mirrored t lies in 2 least - most - 1 .. least - 1, just below.
+                doubled[:, axis] = np.where(up == 1, size + own[:, axis], size - 1 - own[:, axis])
+                trees_of_group = [
+                    Tree(2 * one.bins, (2, *one.fanouts)) if i == axis else one for i, one in enumerate(self.trees)
+                ]
+                self.groups[axis] = Hio(doubled, epsilon, seed + at, trees_of_group)
+            else:
+                self.groups[axis] = Hio(np.column_stack([own, up]), epsilon, seed + at, (*self.trees, ROUNDED))
+        self.hio = Hio(bins, epsilon, seed, self.trees)
+
+    def sum(self, axis: int, ranges: Ranges, *, k: int | None = None) -> float:
+        """SUM of attribute ``axis`` over a conjunction of ranges, from its group."""
+        low, high = (self._end(axis, which, ranges, k) for which in (0, 1))
+        return len(self.measures) * (self.least * low + self.most * high)
+
+    def count_of_group_sum(self, ranges: Ranges, *, k: int | None = None) -> float:
+        """COUNT of the same rows, from all groups."""
+        if self.mirror:
+            return sum(self._end(axis, which, ranges, k) for axis in self.measures for which in (0, 1))
+        return sum(
+            count(hio.reports, [*parts_of(self.trees, ranges, k=k), everything(ROUNDED)])
+            for hio in self.groups.values()
+        )
+
+    def _end(self, axis: int, which: int, ranges: Ranges, k: int | None) -> float:
+        hio = self.groups[axis]
+        if not self.mirror:
+            return count(hio.reports, [*parts_of(self.trees, ranges, k=k), end(which)])
+        size = self.trees[axis].bins
+        low, high = ranges.get(axis, (0, size - 1))
+        own = (size + low, size + high) if which else mirrored(low + size, high + size, least=size)
+        return count(hio.reports, parts_of(hio.trees, {**ranges, axis: own}, k=k))
+
+
+class HioJoin:
+    """HIO-JOIN: HIO of each service with its share of epsilon; counts over users' products."""
+
+    def __init__(self, services: Sequence[tuple[Integers, Sequence[Tree]]], epsilon: float, seed: int) -> None:
+        share = epsilon / len(services)
+        self.services = [Hio(bins, share, seed + at, trees) for at, (bins, trees) in enumerate(services)]
+
+    def count(self, ranges: Sequence[Ranges], *, k: int | None = None) -> float:
+        """COUNT of a conjunction over all services."""
+        return joint_count(
+            [
+                contributions(hio.reports, parts_of(hio.trees, own, k=k))
+                for hio, own in zip(self.services, ranges, strict=True)
+            ]
+        )[0]
+
+
+class ScJoin:
+    """SC-JOIN: every attribute of every service reported on its own, every level of it with its share of epsilon."""
+
+    def __init__(self, columns: Sequence[tuple[Integers, Tree]], epsilon: float, seed: int) -> None:
+        self.columns = []
+        for at, (bins, one) in enumerate(columns):
+            share = epsilon / len(columns) / max(one.height, 1)
+            self.columns.append(
+                [Hio1(bins, one, level, share, seed + 10 * at + level) for level in range(1, one.height + 1)]
+            )
+        self.trees = [one for _, one in columns]
+
+    def count(self, ranges: Ranges) -> float:
+        """COUNT of a conjunction: the sum over users of the product over attributes."""
+        product = np.ones(len(self.columns[0][0].reports.drawn))
+        for axis, (low, high) in ranges.items():
+            weights = canonical(self.trees[axis], low, high)
+            product = product * sum(one.contributed(weights) for one in self.columns[axis])
+        return float(product.sum())
+
+
+class Hio1:
+    """All users' reports on one level of one attribute."""
+
+    def __init__(self, bins: Integers, one: Tree, level: int, epsilon: float, seed: int) -> None:
+        self.level = level
+        self.reports = report_layers(
+            (one,), bins[:, None], epsilon=Fraction(epsilon).limit_denominator(10**9),
+            rng=np.random.default_rng(seed), layers=[(level,)],
+        )  # fmt: skip
+
+    def contributed(self, weights: Weights) -> NDArray[np.float64]:
+        """What each user adds, through this level's nodes."""
+        return contributions(self.reports, [weights])
+
+
+class DoubleRounding:
+    """tau = 1: one row a user with a rounded weight and a rounded value, one attribute of four values."""
+
+    def __init__(
+        self, first: Integers, first_trees: Sequence[Tree], ends: Integers, places: Integers, size: int,
+        epsilon: float, seed: int, *, most_rows: int,
+    ) -> None:  # fmt: skip
+        rng = np.random.default_rng(seed)
+        own = (tree(size),)
+        rows_, weight = one_of_their_rows(ends, places, trees=own, rng=rng)
+        up_weight = rounded_to_ends(weight, 0, most_rows, rng=rng)
+        up_value = rounded_to_ends(rows_[:, 0] + 1, 1, size, rng=rng)
+        self.most_rows, self.size = most_rows, size
+        self.first = Hio(first, epsilon / 2, seed + 1, first_trees)
+        self.second = Hio(np.column_stack([rows_, 2 * up_weight + up_value]), epsilon / 2, seed + 2, (*own, flat(4)))
+
+    def answer(self, first: Ranges, second: Ranges) -> tuple[float, float]:
+        """COUNT, and SUM of value + 1, over the join."""
+        known = contributions(self.first.reports, parts_of(self.first.trees, first))
+        ends = []
+        for which in (2, 3):  # weight at its upper end; value at its lower, upper one
+            parts = parts_of(self.second.trees, {**second, 1: (which, which)})
+            ends.append(joint_count([known, contributions(self.second.reports, parts)])[0])
+        return self.most_rows * sum(ends), self.most_rows * (ends[0] + self.size * ends[1])

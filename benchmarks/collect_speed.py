@@ -1,0 +1,133 @@
+"""How fast devices, ingestion and questions are, on one core; and what is exact."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from benchmarks.collect_data import one_service, ordinal, syn1
+from benchmarks.row import Options, Row
+from siloquent.collect import (
+    Client,
+    Device,
+    ReportStore,
+    check,
+    design,
+    estimate,
+    one_row_each,
+    parse_query,
+    perturb_all,
+    to_bytes,
+)
+from siloquent.collect.estimate import answer
+from siloquent.collect.measure.simulate import draw
+from siloquent.collect.measure.sql import decomposed, run_duckdb
+from siloquent.collect.measure.thresholds import truth_of
+from siloquent.collect.plan.check import largest_ratio
+from siloquent.collect.spec.collection import LayerPlan
+from siloquent.maths.blas import one_thread
+from siloquent.maths.oracles import Kind, best_size
+
+MILLION = 1_000_000
+
+
+def rows(options: Options) -> Iterator[Row]:
+    """CPU time of one process; DuckDB on one thread."""
+    for name, kind, nodes, goal in (("olh", "hash", 625, 1e7), ("grr", "subset", 5, 1e7), ("ss", "subset", 125, 2e6)):
+        if options.wants(f"speed-perturb-{name}"):
+            yield Row(f"speed-perturb-{name}", ours=_per_second(kind, nodes), goal=goal, better="higher",
+                      unit="users/s", how=f"eps 2, {nodes} nodes, words from the system; one core")  # fmt: skip
+    if options.wants("speed-client"):
+        yield _client()
+    if any(options.wants(name) for name in ("speed-ingest", "speed-adhoc", "speed-tallies")):
+        yield from _store(options)
+    if options.wants("exact-ratio"):
+        yield _exact()
+
+
+def cpu(run: Callable[[], object], rounds: int = 3) -> float:
+    """The median CPU seconds of a run, after one to warm up."""
+    run()
+    found = []
+    for _ in range(rounds):
+        start = time.process_time()
+        run()
+        found.append(time.process_time() - start)
+    return sorted(found)[rounds // 2]
+
+
+def layer(kind: Kind, nodes: int, epsilon: Fraction) -> LayerPlan:
+    """A layer of so many nodes."""
+    size = best_size(kind, nodes, float(epsilon))
+    return LayerPlan((0,), (1,), kind, nodes, size, truth_of(kind, nodes, size, epsilon=epsilon))
+
+
+def _per_second(kind: str, nodes: int) -> float:
+    plan = layer(kind, nodes, Fraction(2))  # type: ignore[arg-type]
+    held = np.random.default_rng(0).integers(0, nodes, 4 * MILLION)
+    return 4 * MILLION / cpu(lambda: draw(plan, held))
+
+
+def _client() -> Row:
+    made = design(one_service([ordinal("a", 125, resolution=25), ordinal("b", 125, resolution=25)], "2"))
+    client = Client(json.loads(made.to_json()))
+    rows_, key = [{"a": 40, "b": 60}], bytes(32)
+    users = [f"user {i}" for i in range(20_000)]
+
+    def run() -> None:
+        for user in users:
+            client.report("t", rows_, Device(user, key))
+
+    return Row("speed-client", ours=1e6 * cpu(run) / len(users), goal=5, unit="CPU us",
+               how="plain Python; token, layer, values to node, draw and 40 bytes; SYN-1 design")  # fmt: skip
+
+
+def _store(options: Options) -> Iterator[Row]:
+    made = design(one_service([ordinal("a0", 125, lo=1, resolution=25), ordinal("a1", 125, lo=1, resolution=25)], "2"))
+    users = (1 if options.quick else 4) * MILLION
+    (batch,) = perturb_all(made, [one_row_each(np.vstack([syn1(seed, MILLION) for seed in range(users // MILLION)]))])
+    with ReportStore(made) as store:
+        first = replace(batch, **{name: getattr(batch, name)[:MILLION] for name in _FIELDS})
+        data = to_bytes(made, first)
+        start = time.perf_counter()
+        store.ingest(data)
+        minute = 60 * MILLION / (time.perf_counter() - start)
+        if options.wants("speed-ingest"):
+            yield Row("speed-ingest", ours=minute, goal=1e6, better="higher", unit="reports a minute",
+                      how="10^6 reports of 40 bytes, checked, into DuckDB")  # fmt: skip
+        store.add([batch])
+        sql = "SELECT COUNT(*) FROM t WHERE a0 BETWEEN 21 AND 45"
+        estimate(store, sql)
+        if options.wants("speed-tallies"):
+            asked, counted = parse_query(sql, made.spec), store.tally((0,))
+            with one_thread():
+                ours = 1e3 * cpu(lambda: [answer(made, asked, counted) for _ in range(50)], 5) / 50
+            yield Row("speed-tallies", ours=ours, goal=1, unit="CPU ms", how="COUNT of a range, with standard error")
+        if options.wants("speed-adhoc"):
+            query = decomposed(made, 0, [(4, 8), None])
+            with store.one_thread() as connection:
+                ours = 1e3 * cpu(lambda: run_duckdb(connection, query), 7)
+            yield Row("speed-adhoc", ours=ours, goal=60, unit="ms",
+                      how=f"COUNT of a range by its nodes, {users:,} reports, DuckDB on one thread")  # fmt: skip
+
+
+_FIELDS = ("layers", "tokens", "columns", "public")
+
+
+def _exact() -> Row:
+    worst = 0.0
+    for epsilon in ("1/20", "1/2", "1", "2", "5", "8"):
+        for nodes in (2, 3, 5, 7, 25, 64, 125, 128, 129, 625, 1024):
+            for kind in ("subset", "hash"):
+                if kind == "hash" or nodes <= 128:
+                    ratio = largest_ratio(layer(kind, nodes, Fraction(epsilon)))
+                    worst = max(worst, float(ratio) / np.exp(float(Fraction(epsilon))) - 1)
+    made = design(one_service([ordinal("a", 25), ordinal("b", 25)], "2"))
+    assert all(one.holds for one in check(made))
+    return Row("exact-ratio", ours=max(worst, 0.0), goal=1e-9, unit="above e^eps",
+               how="largest likelihood ratio over e^eps, less 1; 2 to 1,024 nodes, eps .05 to 8")  # fmt: skip

@@ -1,0 +1,49 @@
+"""The paper's estimators over its reports: what each user's report adds to a count, user by user.
+
+A count over several services is the sum over users of the product of what each of their reports adds: the row "all
+true" of the inverted 2^K state matrix is that product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.collect.spec.paper import HashedReports
+from siloquent.maths.decomposition import Weights, crossed
+
+Floats = NDArray[np.float64]
+
+
+def contributions(reports: HashedReports, parts: Sequence[Weights]) -> Floats:
+    """What each user adds to a count of the rows that ``parts`` make up, one part a tree: shape (users,).
+
+    Users on layers that no node of the decomposition is on add 0, the others their estimate times the number of layers.
+    """
+    from siloquent.maths.support_kernels import weigh
+
+    found = np.zeros(reports.users)
+    oracle = reports.oracle
+    for at, levels in enumerate(reports.layers):
+        weights = crossed(parts, levels)
+        if weights is None:
+            continue
+        mine = np.flatnonzero(reports.drawn == at)
+        nodes = np.flatnonzero(weights)
+        supported = weigh(reports.columns[mine], oracle.size, nodes, weights[nodes])
+        found[mine] = (supported - oracle.q * weights.sum()) / (oracle.p - oracle.q) * len(reports.layers)
+    return found
+
+
+def count(reports: HashedReports, parts: Sequence[Weights]) -> float:
+    """HIO's estimate of a count."""
+    return float(contributions(reports, parts).sum())
+
+
+def joint_count(contributed: Sequence[Floats]) -> tuple[float, float]:
+    """HIO-JOIN's count over several services' reports of the same users, and its standard error from the users."""
+    product = np.prod(contributed, axis=0)
+    total = float(product.sum())
+    return total, float(np.sqrt(max(np.square(product).sum() - total**2 / len(product), 0.0)))

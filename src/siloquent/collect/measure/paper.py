@@ -1,0 +1,79 @@
+"""The paper's perturbations, for many simulated users at once: what ours are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.collect.measure.thresholds import truth_of
+from siloquent.collect.spec.paper import HashedReports
+from siloquent.maths.decomposition import layers_of
+from siloquent.maths.hierarchy import Tree
+from siloquent.maths.oracles import Oracle, best_size
+from siloquent.privacy.noise.local import SYSTEM, HashLaw, draw_hashes
+
+Integers = NDArray[np.int64]
+
+
+def report_layers(
+    trees: Sequence[Tree],
+    bins: Integers,
+    *,
+    epsilon: Fraction,
+    rng: np.random.Generator,
+    layers: Sequence[tuple[int, ...]] | None = None,
+) -> HashedReports:
+    """HIO: each user on a layer drawn evenly, the node there by optimised local hashing.
+
+    Args:
+        bins: Each user's bin on every tree, shape (users, trees).
+        layers: Other layers than all of them; MG has the finest alone.
+    Privacy:
+        Local, pure epsilon-DP in each user's bins.
+    Source:
+        "Collecting and Analyzing Data Jointly from Multiple Services under Local Differential Privacy" (PVLDB 2020),
+        section 3; HIO from "Answering Multi-Dimensional Analytical Queries under Local Differential Privacy" (SIGMOD
+        2019).
+    """
+    chosen = tuple(layers_of(trees)) if layers is None else tuple(layers)
+    size = best_size("hash", 2, float(epsilon))
+    truth = truth_of("hash", 2, size, epsilon=epsilon)
+    drawn = rng.integers(0, len(chosen), len(bins))
+    columns = np.empty((len(bins), 3), dtype=np.int64)
+    for at, levels in enumerate(chosen):
+        mine = np.flatnonzero(drawn == at)
+        nodes, count = np.zeros(len(mine), dtype=np.int64), 1
+        for axis, (tree, level) in enumerate(zip(trees, levels, strict=True)):
+            nodes = nodes * tree.nodes(level) + bins[mine, axis] // (tree.bins // tree.nodes(level))
+            count *= tree.nodes(level)
+        columns[mine] = draw_hashes(nodes, HashLaw(max(count, 2), size, truth), source=SYSTEM)
+    return HashedReports(tuple(trees), chosen, drawn, columns, Oracle("hash", 2, size, truth / 2**64))
+
+
+def rounded_to_ends(values: Integers, least: int, most: int, *, rng: np.random.Generator) -> Integers:
+    """1 for the upper end with probability (t - least) / (most - least), else 0: the value on average.
+
+    Privacy:
+        None by itself: what is rounded is reported by an oracle.
+    """
+    return (rng.random(len(values)) * (most - least) < values - least).astype(np.int64)
+
+
+def one_of_their_rows(
+    ends: Integers, places: Integers, *, trees: Sequence[Tree], rng: np.random.Generator
+) -> tuple[Integers, Integers]:
+    """tau = 1: one row of each user, drawn evenly, and how many rows it stands for; users without any get a random row.
+
+    Returns:
+        Rows, shape (users, attributes), and weights, shape (users,).
+    Privacy:
+        None by itself: row and weight are reported by an oracle.
+    """
+    counts = np.diff(ends)
+    at = ends[:-1] + np.minimum((rng.random(len(counts)) * np.maximum(counts, 1)).astype(np.int64), counts - 1)
+    chance = np.column_stack([rng.integers(0, tree.bins, len(counts)) for tree in trees])
+    picked = places[np.maximum(np.minimum(at, len(places) - 1), 0)]
+    return np.where((counts > 0)[:, None], picked, chance), counts

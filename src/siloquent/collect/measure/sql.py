@@ -1,0 +1,167 @@
+"""Counting supports inside an engine: one text by sqlglot, in DuckDB's dialect, transpiled for others.
+
+Whole numbers alone leave the engine, so DuckDB and Spark agree to the last digit. Reports lie in a relation with the
+columns of ``store.COLUMNS``, as ``ReportStore.arrow`` gives it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sqlglot import exp, parse_one
+
+from siloquent.collect.spec.collection import Collection, LayerPlan
+from siloquent.errors import RequestError
+from siloquent.maths.decomposition import canonical, crossed, everything
+from siloquent.maths.oracles import PRIME
+from siloquent.maths.supports import WORD_BITS
+
+if TYPE_CHECKING:
+    import duckdb
+
+MOST_NODES = 20_000
+Wanted = Mapping[int, Sequence[int]]
+"""Nodes by layer."""
+
+
+def all_nodes(collection: Collection, channel: int) -> dict[int, range]:
+    """Every node of every layer."""
+    return {at: range(layer.nodes) for at, layer in enumerate(collection.channels[channel].layers)}
+
+
+def supports_query(collection: Collection, channel: int, wanted: Wanted, *, relation: str = "reports") -> exp.Query:
+    """How many reports support each wanted node: rows layer, node, support.
+
+    Raises:
+        RequestError: More than 20,000 nodes; these are counted faster in memory.
+    """
+    nodes = _values(collection, channel, wanted)
+    text = f"""
+        SELECT n.layer, n.node, SUM(CASE WHEN {_SUPPORTS.format(r="r", n="n")} THEN 1 ELSE 0 END) AS support
+        FROM {relation} AS r JOIN (VALUES {nodes}) AS n(layer, node, word, shift, size) ON r.layer = n.layer
+        GROUP BY n.layer, n.node
+    """
+    return _read(text)
+
+
+def joint_query(
+    collection: Collection, channels: tuple[int, int], wanted: tuple[Wanted, Wanted], *, relations: tuple[str, str]
+) -> exp.Query:
+    """How many users' reports support each pair of wanted nodes: rows l1, l2, i, j, support, where there are any."""
+    first, second = (_values(collection, at, own) for at, own in zip(channels, wanted, strict=True))
+    text = f"""
+        SELECT n.layer AS l1, m.layer AS l2, n.node AS i, m.node AS j, COUNT(*) AS support
+        FROM {relations[0]} AS r JOIN {relations[1]} AS s ON r.t0 = s.t0 AND r.t1 = s.t1
+        JOIN (VALUES {first}) AS n(layer, node, word, shift, size) ON r.layer = n.layer
+        JOIN (VALUES {second}) AS m(layer, node, word, shift, size) ON s.layer = m.layer
+        WHERE {_SUPPORTS.format(r="r", n="n")} AND {_SUPPORTS.format(r="s", n="m")}
+        GROUP BY n.layer, m.layer, n.node, m.node
+    """
+    return _read(text)
+
+
+def decomposed(
+    collection: Collection, channel: int, ranges: Sequence[tuple[int, int] | None], *, relation: str = "reports"
+) -> exp.Query:
+    """A count of ranges of bins by their fewest nodes, in one scan: rows layer, reports, support of all its nodes.
+
+    Args:
+        ranges: A range of bins for each attribute of the channel's only set, or None.
+    Raises:
+        RequestError: The channel has several sets, or a layer that the nodes need was not planned.
+    """
+    made = collection.channels[channel]
+    if len(made.sets) != 1:
+        raise RequestError("Only a channel with one set of attributes is asked by nodes.", fix='scope = "full"')
+    trees = [made.trees[at] for at in made.sets[0]]
+    parts = [
+        everything(tree) if one is None else canonical(tree, *one) for tree, one in zip(trees, ranges, strict=True)
+    ]
+    cases, used = [], []
+    for at, layer in enumerate(made.layers):
+        weights = crossed(parts, layer.levels)
+        if weights is not None:
+            cases.append(f"WHEN {at} THEN {_hits(layer, np.flatnonzero(weights).tolist())}")
+            used.append(at)
+    needed = math.prod(sum(bool(part.any()) for part in one) for one in parts)
+    if needed != len(used):
+        raise RequestError("A layer that these nodes need was not planned.", fix="estimate from tallies")
+    text = f"""
+        SELECT layer, COUNT(*) AS reports, SUM(CASE layer {" ".join(cases)} ELSE 0 END) AS support
+        FROM {relation} WHERE layer IN ({", ".join(map(str, used))}) GROUP BY layer
+    """
+    return _read(text)
+
+
+def value_of(
+    collection: Collection, channel: int, rows: Sequence[tuple[int, int, int]], nodes: Mapping[int, int]
+) -> float:
+    """The count that ``decomposed`` rows estimate, scaled to the users on all layers.
+
+    Args:
+        rows: layer, reports, support.
+        nodes: How many nodes were added up on each layer.
+    """
+    made = collection.channels[channel]
+    shares = [0.0] * len(made.layers)
+    for one in collection.assignments:
+        shares[one.layers[channel]] += one.words / 2**32
+    total = 0.0
+    for layer, reports, support in rows:
+        oracle = made.layers[layer].oracle
+        total += (support - nodes[layer] * reports * oracle.q) / (oracle.p - oracle.q) / shares[layer]
+    return total * made.slots
+
+
+def run_duckdb(connection: duckdb.DuckDBPyConnection, query: exp.Query) -> list[tuple[Any, ...]]:
+    """The rows that DuckDB gives."""
+    found: list[tuple[Any, ...]] = connection.execute(query.sql("duckdb")).fetchall()
+    return found
+
+
+def spark_text(query: exp.Query) -> str:
+    """The same query for Spark."""
+    return query.sql("spark")
+
+
+# A set's bit in one of three words, or a hash in the arithmetic of every engine's BIGINT. ``shift`` is -1 for hashes.
+_SUPPORTS = (
+    "CASE WHEN {n}.shift >= 0"
+    " THEN ((CASE {n}.word WHEN 0 THEN {r}.c0 WHEN 1 THEN {r}.c1 ELSE {r}.c2 END) >> {n}.shift) & 1 = 1"
+    f" ELSE (({{r}}.c0 * {{n}}.node + {{r}}.c1) % {PRIME}) % {{n}}.size = {{r}}.c2 END"
+)
+
+
+def _values(collection: Collection, channel: int, wanted: Wanted) -> str:
+    layers = collection.channels[channel].layers
+    if sum(len(nodes) for nodes in wanted.values()) > MOST_NODES:
+        raise RequestError(f"A query counts at most {MOST_NODES:,} nodes.", fix="estimate from tallies")
+    found = []
+    for at, nodes in wanted.items():
+        is_set = layers[at].kind == "subset"
+        for node in nodes:
+            word, shift = divmod(node, WORD_BITS) if is_set else (0, -1)
+            # The first row gives the columns their type in every engine.
+            found.append(f"({at}, CAST({node} AS BIGINT), {word}, {shift}, {layers[at].size})")
+    return ", ".join(found)
+
+
+def _hits(layer: LayerPlan, nodes: Sequence[int]) -> str:
+    """How many of ``nodes`` one report supports."""
+    if layer.kind == "hash":
+        return " + ".join(
+            f"CASE WHEN ((c0 * {node} + c1) % {PRIME}) % {layer.size} = c2 THEN 1 ELSE 0 END" for node in nodes
+        )
+    masks = [0, 0, 0]
+    for node in nodes:
+        masks[node // WORD_BITS] |= 1 << node % WORD_BITS
+    return " + ".join(f"BIT_COUNT(c{word} & {mask})" for word, mask in enumerate(masks) if mask)
+
+
+def _read(text: str) -> exp.Query:
+    query = parse_one(text, read="duckdb")
+    assert isinstance(query, exp.Query)
+    return query
