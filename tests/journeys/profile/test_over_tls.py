@@ -1,0 +1,129 @@
+"""A profile by real processes over loopback TLS: relay, parties, workers, moderator; two are killed on the way."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from journeys.clinic import Person
+from siloquent.demo.profiling_tables import SILOS, add_prices
+from siloquent.session import create_workspace
+
+pytestmark = pytest.mark.slow
+WORKERS = ("w1", "w2")
+SPEC = 'table = "prices"\ncolumns = ["supplier", "city", "ward", "specialty"]\n'
+POLICY = """\
+[[allow]]
+task = "profile"
+tables = ["prices"]
+columns = ["supplier", "city", "ward", "specialty"]
+protocols = ["padded/1"]
+max_sets = 10000
+moderators = ["office"]
+approve = "auto"
+"""
+
+
+class Federation:
+    """Bundles, workspaces and processes below one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.office = folder, Person(folder / "office")
+        create_workspace(self.office.folder)
+        (self.office.folder / "data").mkdir()
+        add_prices(self.office.folder, seed=3)
+        (self.office.folder / "rules.toml").write_text(SPEC)
+        for silo in SILOS:
+            (self.office.folder / "silos" / silo / "federation.toml").write_text(POLICY)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        roles = [f'{{ name = "{n}", kind = "party", owner = "{n} clinic" }}' for n in SILOS]
+        roles += [f'{{ name = "{n}", kind = "worker", owner = "host {n}" }}' for n in WORKERS]
+        roles += ['{ name = "office", kind = "moderator", owner = "registry" }']
+        relay = '{ name = "relay", kind = "relay", owner = "registry" }'
+        text = f'name = "clinics"\nrelay = "https://127.0.0.1:{port}"\nrole = [{", ".join([relay, *roles])}]\n'
+        (folder / "clinics.toml").write_text(text)
+        bundles = str(folder / "bundles")
+        done = self.office.types("federation", "init", str(folder / "clinics.toml"), "-o", bundles)
+        assert done.status == 0, done.err
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def bundle(self, name: str) -> str:
+        return str(self.folder / "bundles" / name)
+
+    def start(self, name: str) -> None:
+        kind = "relay" if name == "relay" else "worker" if name in WORKERS else "party"
+        where = self.office.folder / "silos" / name if kind == "party" else self.office.folder
+        words = ["--workspace", str(where), kind, "run", "--bundle", self.bundle(name)]
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.running[name] = subprocess.Popen(
+                [sys.executable, "-m", "siloquent", *words], stdout=log, stderr=subprocess.STDOUT
+            )
+
+    def kill(self, name: str) -> None:
+        process = self.running.pop(name)
+        process.send_signal(signal.SIGKILL)
+        process.wait(10)
+
+    def stop(self) -> None:
+        for process in self.running.values():
+            process.terminate()
+        for process in self.running.values():
+            process.wait(20)
+
+    def wait_for(self, words: str, log: Path, seconds: float = 90) -> None:
+        until = time.monotonic() + seconds
+        while words not in log.read_text():
+            assert time.monotonic() < until, log.read_text()
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def federation(tmp_path: Path) -> Iterator[Federation]:
+    made = Federation(tmp_path)
+    for name in ("relay", *WORKERS, *SILOS):
+        made.start(name)
+    yield made
+    made.stop()
+
+
+def test_a_profile_survives_the_death_of_a_worker_and_a_party(federation: Federation) -> None:
+    log = federation.folder / "run.log"
+    words = ["profile", "run", "rules.toml", "--bundle", federation.bundle("office"), "--yes", "-o", "rules"]
+    with log.open("wb") as out:
+        run = subprocess.Popen(
+            [sys.executable, "-m", "siloquent", "--workspace", str(federation.office.folder), *words],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+    federation.wait_for("votes: level 1", log)
+    for name in ("w1", "north"):
+        federation.kill(name)
+        federation.start(name)
+    assert run.wait(150) == 0, log.read_text()
+    office = federation.office
+    report = office.types("profile", "show", "rules", "--json").document
+    assert report["ufd"] == [[["supplier"], "city"]]
+    assert {(lhs[0], rhs) for lhs, rhs in report["cfd"]} == {
+        ("supplier", "city"),
+        ("ward", "specialty"),
+        ("specialty", "ward"),
+    }
+    assert set(report["signatures"]) == set(SILOS)
+    assert office.types("profile", "verify", "rules").status == 0
+    for silo in SILOS:
+        there = Person(office.folder / "silos" / silo)
+        kinds = [entry["kind"] for entry in there.types("ledger", "show", "--json").document["entries"]]
+        assert kinds == ["open-account", "reserve", "settle"]
+    relay = b"".join(
+        path.read_bytes() for path in (federation.folder / "bundles" / "relay").rglob("*") if path.is_file()
+    )
+    assert b"supplier 3" not in relay
