@@ -1,0 +1,144 @@
+"""Plans of synthesis: prices that add up, sensitivities of every unit, refusals before any charge."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from siloquent.errors import AccuracyUnreachable, RequestError, UnknownName
+from siloquent.privacy import Composed, DiscreteGaussian, ExponentialSelect, rho_of_epsilon
+from siloquent.synth import Budget
+from siloquent.synth.plan.budget import noise_for, selection_for, two_thirds
+from siloquent.synth.plan.fine import fine_of, levels_of, split
+from unit.synth.people import BUDGETS, ROW, USER, planned, schema, toml
+
+WIDE = '  { name = "cost", type = "integer", lo = 0, hi = 99999, outside = "clamp", null = "drop" },\n'
+
+
+@pytest.mark.parametrize("accountant", list(BUDGETS))
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("unit", [ROW, USER])
+@pytest.mark.parametrize("quality", ["fast", "best"])
+def test_all_steps_together_cost_no_more_than_the_budget(
+    accountant: str, adjacency: str, unit: str, quality: str
+) -> None:
+    of = schema(accountant=accountant, adjacency=adjacency, unit=unit, size_hint=20_000)
+    found = planned(of, quality=quality, budget=Budget(epsilon="4"), targets=("smoker",))
+    assert Fraction(9, 10) * found.amount < found.price <= found.amount
+    expected = Fraction(4) if accountant == "pure" else Fraction(rho_of_epsilon(4.0, 1e-6))
+    assert found.amount == expected
+
+
+def test_sensitivities_are_those_of_the_unit_and_adjacency() -> None:
+    wanted = {("add-remove", ROW): (1, 1), ("replace-one", ROW): (2, 2), ("add-remove", USER): (4, 2)}
+    wanted["replace-one", USER] = (8, 4)
+    for (adjacency, unit), (squared, moved) in wanted.items():
+        found = planned(schema(adjacency=adjacency, unit=unit, size_hint=20_000), budget=Budget(epsilon="4"))
+        assert found.joint is not None
+        assert {found.joint.sensitivity, *(noise.sensitivity for noise in found.one_way)} == {squared}
+        assert found.selection.sensitivity == moved
+        assert found.report is not None
+        columns = len(found.names)
+        assert found.report[0].sensitivity == (moved * columns) ** 2
+        assert found.report[1].sensitivity == (moved * columns * (columns - 1) // 2) ** 2
+
+
+def test_the_event_names_every_step() -> None:
+    found = planned()
+    assert isinstance(found.event, Composed)
+    kinds = [type(part) for part in found.event.parts]
+    assert kinds.count(ExponentialSelect) == 1
+    steps = len(found.names) + len(found.tables) + found.rounds + 2
+    assert kinds.count(DiscreteGaussian) == steps
+    assert sum(price for _, price in found.prices()) == pytest.approx(float(found.price), rel=1e-6)
+
+
+@pytest.mark.parametrize(("law", "share"), [("gaussian", "0.01"), ("laplace", "0.3")])
+def test_noise_and_choices_are_rounded_so_that_they_cost_less(law: Any, share: str) -> None:
+    noise = noise_for(law, Fraction(share), 3)
+    assert Fraction(99, 100) * Fraction(share) < noise.price <= Fraction(share)
+    choices = selection_for(law, Fraction(share), rounds=7, sensitivity=2)
+    cost = 7 * choices.range**2 / 8 if law == "gaussian" else 7 * choices.range
+    assert Fraction(999, 1000) * Fraction(share) < cost <= Fraction(share)
+    assert choices.rate == choices.range / 4
+
+
+def test_budgets_follow_cells_to_the_two_thirds_within_a_factor_of_four() -> None:
+    shares = two_thirds([8, 64, 27])
+    assert sum(shares) == 1
+    assert float(shares[1] / shares[0]) == pytest.approx(4, rel=1e-5)
+    wild = two_thirds([1, 1, 1, 1, 1, 1, 1, 1, 1, 10**6])
+    assert float(max(wild) / min(wild)) <= 16.01
+
+
+def test_wide_columns_begin_with_equal_parts_and_full_ones_are_split() -> None:
+    attribute = schema(columns=WIDE, rules="").domain["cost"]
+    fine = fine_of(attribute)
+    assert len(fine.starts) == 128
+    assert levels_of(fine) == 4
+    counts = np.array([0] * 127 + [1_000])
+    finer, new = split(fine, counts, total=1_000.0)
+    assert len(finer.starts) == 128 + 15
+    assert new.sum() == 16
+    assert finer.widths.sum() == attribute.size
+    assert (finer.widths > 0).all()
+
+
+def test_noise_leaves_few_parts() -> None:
+    attribute = schema(columns=WIDE, rules="").domain["cost"]
+    assert len(fine_of(attribute, clear=30.0).starts) == 30
+    assert levels_of(fine_of(attribute, clear=30.0), clear=30.0) == 1
+    assert levels_of(fine_of(attribute, clear=5_000.0), clear=5_000.0) == 4
+
+
+def test_a_constant_of_a_rule_begins_a_run_of_its_own() -> None:
+    found = planned()
+    age = next(fine for fine in found.fines if fine.name == "age")
+    assert 12 in age.cuts
+    assert 12 in age.starts
+
+
+def test_what_cannot_be_done_is_refused_with_a_way_out() -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'ward'"):
+        planned(columns=("wrad",))
+    with pytest.raises(RequestError, match="no column with declared cells"):
+        planned(columns=("id", "note"))
+    with pytest.raises(RequestError, match="not among"):
+        planned(columns=("age", "ward"), targets=("smoker",))
+    with pytest.raises(AccuracyUnreachable, match="nothing could be learned") as refused:
+        planned(budget=Budget(epsilon="0.001"))
+    assert "or more" in refused.value.fix
+    many = "".join(f'  {{ name = "c{i}", type = "boolean", null = "drop" }},\n' for i in range(101))
+    with pytest.raises(RequestError, match="more than the 100"):
+        planned(schema(columns=many, rules=""))
+
+
+def test_the_smallest_budget_that_is_named_is_accepted() -> None:
+    with pytest.raises(AccuracyUnreachable) as refused:
+        planned(budget=Budget(epsilon="0.001"))
+    enough = refused.value.fix.split("rho ")[1].split()[0]
+    assert planned(budget=Budget(rho=enough)).rounds > 0
+
+
+def test_strange_names_and_two_columns_are_planned() -> None:
+    columns = (
+        '  { name = "select", type = "boolean", null = "drop" },\n'
+        """  { name = "a b'; drop", type = "category", values = ["x", "y\\"z"], null = "cell" },\n"""
+    )
+    found = planned(schema(columns=columns, rules=""))
+    assert found.names == ("select", "a b'; drop")
+    assert found.rounds == 1
+
+
+def test_one_column_has_no_pairs() -> None:
+    found = planned(columns=("ward",))
+    assert (found.rounds, found.joint) == (0, None)
+    assert found.price > Fraction(9, 10) * found.amount
+
+
+def test_the_plan_is_a_function_of_the_declaration() -> None:
+    assert planned(schema()).event == planned(schema()).event
+    assert "people" in toml()

@@ -1,0 +1,118 @@
+"""Requests, measurements and declarations as files: round trips, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from siloquent.errors import ReleaseError, RequestError
+from siloquent.privacy import DiscreteGaussian
+from siloquent.synth import Budget, SynthSpec, read_spec, spec_from_plain
+from siloquent.synth.spec.declared import schema_from_plain, to_plain
+from siloquent.synth.spec.measured import Measurements, Noisy, measurements_from_bytes
+from unit.synth.people import schema, spec
+
+FULL = SynthSpec(
+    table="people",
+    budget=Budget(epsilon="0.50", delta="1e-9"),
+    rows=10,
+    quality="best",
+    columns=("age", "ward"),
+    targets=("ward",),
+    constraints="none",
+    references={"ward_floor": "wards.csv"},
+    rates={"3": "0.018"},
+    measure_rates="0.1",
+    report=0,
+    seed=7,
+)
+
+
+def test_a_request_goes_through_json_and_back() -> None:
+    assert spec_from_plain(json.loads(FULL.canonical())).canonical() == FULL.canonical()
+
+
+def test_equal_amounts_are_one_request() -> None:
+    assert spec(budget=Budget(epsilon="2.0")).canonical() == spec(budget=Budget(epsilon=2)).canonical()
+
+
+def test_a_toml_file_is_a_request(tmp_path: Path) -> None:
+    file = tmp_path / "spec.toml"
+    file.write_text('table = "people"\nbudget = { epsilon = 0.5 }\ntargets = ["ward"]\nreport = 0.05\n')
+    found = read_spec(file)
+    assert (found.targets, found.budget.plain()) == (("ward",), {"epsilon": "1/2"})
+    assert Fraction(str(found.report)) == Fraction(1, 20)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"rows": 0}, "rows is a whole number"),
+        ({"rows": True}, "rows is a whole number"),
+        ({"rows": 10**9}, "rows is a whole number"),
+        ({"quality": "good"}, "quality is one of"),
+        ({"constraints": "some"}, "constraints is"),
+        ({"report": "0.5", "measure_rates": "0.1"}, "three fifths"),
+        ({"report": "-0.1"}, "share of the budget"),
+        ({"rates": {"x": "0.1"}}, "rates are shares"),
+        ({"rates": {"1": "2"}}, "rates are shares"),
+        ({"seed": -1}, "seed is"),
+        ({"columns": ("age", "age")}, "twice"),
+        ({"tragets": ("age",)}, "Did you mean 'targets'"),
+        ({"budget": {"eps": 1}}, "A budget is"),
+        ({"rates": 3}, "wrong type"),
+    ],
+)
+def test_what_a_request_cannot_say_is_refused(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(RequestError, match=says):
+        spec_from_plain({"table": "people", "budget": {"epsilon": "1"}, **wrong})
+
+
+def test_a_file_that_is_no_request_is_refused(tmp_path: Path) -> None:
+    for text in ("table = ", "table = 'people'"):
+        file = tmp_path / "spec.toml"
+        file.write_text(text)
+        with pytest.raises(RequestError):
+            read_spec(file)
+    with pytest.raises(RequestError, match="cannot be read"):
+        read_spec(tmp_path / "none.toml")
+
+
+def measured() -> Measurements:
+    joint = Noisy("joint", ("a", "b"), np.arange(6).reshape(2, 3) - 2, Fraction(7, 2), candidates=3)
+    table = Noisy("table", ("a",), np.array([5]), Fraction(9), number=4)
+    return Measurements("{}", "digest", DiscreteGaussian(Fraction(7, 2), 1), (joint, table), (("a", np.array([0, 4])),))
+
+
+def test_measurements_are_equal_bytes_and_come_back() -> None:
+    data = measured().to_bytes()
+    assert data == measured().to_bytes()
+    found = measurements_from_bytes(data)
+    assert [step.words() for step in found.steps] == [step.words() for step in measured().steps]
+    assert found.steps[0].counts.tolist() == [[-2, -1, 0], [1, 2, 3]]
+    assert found.starts[0][1].tolist() == [0, 4]
+    assert found.event == measured().event
+
+
+@pytest.mark.parametrize("data", [b"", b"hello", measured().to_bytes()[:-40]])
+def test_cut_measurements_are_refused(data: bytes) -> None:
+    with pytest.raises(ReleaseError):
+        measurements_from_bytes(data)
+
+
+def test_a_declaration_goes_through_json_and_back() -> None:
+    assert schema_from_plain(json.loads(json.dumps(to_plain(schema())))) == schema()
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [None, {}, {"is": "Popen", "args": "ls"}, {"is": "Unit", "kind": "row"}, {"is": "TableSchema", "name": 3}, [[[]]]],
+)
+def test_a_model_file_can_name_no_other_code(plain: object) -> None:
+    with pytest.raises(ReleaseError):
+        schema_from_plain(plain)
