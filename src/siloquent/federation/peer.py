@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 INVITE, ABORT = "invite", "abort"
 PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
-AGAIN = ("relay_unreachable", "quota")  # what passes by itself: tried again until the session's deadline
+# What may pass by itself, or by what an operator does, is tried again until the session's deadline. A relay that dies
+# during a first exchange looks like one that refuses a certificate; a real refusal is logged, and `check` says it.
+AGAIN = ("relay_unreachable", "quota", "certificate_refused")
 ACK_EVERY = 64
 log = logging.getLogger("siloquent.federation")
 

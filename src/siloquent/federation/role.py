@@ -187,7 +187,7 @@ def hold(
     except ProtocolError as failed:
         peer.abort(session, failed.code if failed.code != "aborted_by" else "protocol_failed")
         raise
-    except BaseException:
+    except Exception:  # allowed: raised again; nobody may wait for a moderator whose part broke
         peer.abort(session, "protocol_failed")
         raise
 

@@ -1,0 +1,204 @@
+"""Real roles over loopback TLS that are killed by SIGKILL at named points, and started again, until enough have died.
+
+``python -m simulation.killed_roles FOLDER KILLS SEED`` holds sums over the bundles in FOLDER, one after the other. Each
+process is forked from here, so that a start costs milliseconds; it dies at the n-th time it comes to a point:
+before or after it writes its journal, after the relay has its message, before it acknowledges.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cryptography.hazmat.primitives.ciphers
+import httpx
+import nacl.public
+import numpy as np
+import uvicorn
+
+from siloquent.errors import ProtocolError
+from siloquent.federation import journal, peer, transport
+from siloquent.federation.bundle import Bundle, read_bundle
+from siloquent.federation.channel import Channel
+from siloquent.federation.invitation import Invitation
+from siloquent.federation.policy import Policy, Rule
+from siloquent.federation.relay import server
+from siloquent.federation.relay.rates import Rates
+from siloquent.federation.role import hold
+from siloquent.federation.running import _beating, open_peer, polling, serve
+from siloquent.federation.sums import PROTOCOL, SERVICE, SumSpec, collect, give, worker_part
+from siloquent.federation.walks import Walks
+
+LOADED = (cryptography, httpx, nacl, uvicorn)
+LENGTH = 64
+PARTIES = ("north", "river", "hill")
+WORKERS = ("w1", "w2")
+SPEC = SumSpec("killed", LENGTH, 2**40, parties=3, min_parties=3)
+ASKED = Invitation(PROTOCOL, "test", SERVICE, body={"sum": SPEC.to_json()}, min_parties=3, session_deadline_s=600)
+POLICY = Policy((Rule("test", (), (), (PROTOCOL,), ("office",), None, "auto"),))
+POINTS: dict[str, tuple[Any, str, str]] = {
+    "before journal": (journal.Journal, "queue", "before"),
+    "after journal": (journal.Journal, "queue", "after"),
+    "before put": (transport.HttpTransport, "put", "before"),
+    "after put": (transport.HttpTransport, "put", "after"),
+    "before take": (journal.Journal, "take", "before"),
+    "after take": (journal.Journal, "take", "after"),
+    "before ack": (transport.HttpTransport, "ack", "before"),
+    "after state": (journal.Journal, "put", "after"),
+}
+ROLE_POINTS = sorted(POINTS)
+
+
+def vector(name: str, session: bytes) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """This party's vector in this session: another one each time, known to whoever checks."""
+    generator = np.random.default_rng([PARTIES.index(name), *session[:8]])
+    return generator.integers(-(2**40), 2**40, size=LENGTH)
+
+
+def die_at(point: str, times: int) -> None:
+    """Let this process kill itself the ``times``-th time that it comes to ``point``."""
+    owner, method, side = POINTS[point]
+    plain: Callable[..., Any] = getattr(owner, method)
+    left = [times]
+
+    def dying(*arguments: Any, **options: Any) -> Any:
+        left[0] -= 1
+        if side == "before" and left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = plain(*arguments, **options)
+        if side == "after" and left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(owner, method, dying)
+
+
+def part_of_party(channel: Channel, invitation: Invitation, measured: Path) -> None:
+    def noisy() -> np.ndarray[Any, np.dtype[np.int64]]:
+        with measured.open("a") as out:
+            out.write(channel.session.hex() + "\n")
+        return vector(channel.me, channel.session)
+
+    give(channel, SPEC, noisy)
+
+
+def be_member(bundle: Bundle) -> None:
+    walks = Walks()
+    walks.add("worker", SERVICE, worker_part())
+    walks.add("party", PROTOCOL, part_of_party)
+    measured = bundle.folder.parent / f"measured-{bundle.name}.txt"
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    serve(bundle, walks, stop, open_desk=lambda: contextlib.nullcontext(measured), policy=POLICY)
+
+
+def be_relay(bundle: Bundle) -> None:
+    server.run_relay(bundle, rates=Rates(rate=10_000, burst=10_000))
+
+
+def be_moderator(bundle: Bundle) -> None:
+    """Go on with the open session, or begin one; write the outcome down for whoever checks."""
+    with open_peer(bundle) as me, polling(me), _beating(me, lambda channel: None) as shown:
+        known = [session.id for session in me.journal.sessions() if not session.is_over]
+        try:
+            held = hold(
+                me,
+                ASKED,
+                (*PARTIES, *WORKERS),
+                lambda channel, invitation, desk: collect(channel, SPEC),
+                session=known[0] if known else None,
+                started=shown,
+            )
+        except ProtocolError as failed:
+            told = {"session": known[0] if known else "", "code": failed.code, "role": failed.role, "right": False}
+        else:
+            wanted = sum(vector(name, bytes.fromhex(held.session)) for name in held.result.parties)
+            right = held.result.total.tolist() == wanted.tolist() and len(held.result.parties) == len(PARTIES)
+            told = {"session": held.session, "code": "", "role": "", "right": right}
+    with (bundle.folder.parent / "outcomes.txt").open("a") as out:
+        out.write(json.dumps(told) + "\n")
+
+
+BEING = {"relay": be_relay, "moderator": be_moderator, "party": be_member, "worker": be_member}
+
+
+def start(bundle: Bundle, plan: tuple[str, int] | None) -> int:
+    """Fork a role that dies as planned; its process id."""
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        if plan is not None:
+            die_at(*plan)
+        BEING[bundle.kind](bundle)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def main(folder: Path, kills: int, seed: int, deadline_s: float = 120.0) -> dict[str, Any]:
+    """Hold sessions until ``kills`` processes have died, and one more in which nobody dies."""
+    peer.PAUSES_S = (0.05, 0.1, 0.2, 0.4)
+    choose = np.random.default_rng(seed)
+    bundles = {name: read_bundle(folder / name) for name in ("relay", *PARTIES, *WORKERS, "office")}
+    died: dict[str, int] = {}
+    until = time.monotonic() + deadline_s
+
+    def plan(name: str) -> tuple[str, int] | None:
+        if sum(died.values()) >= kills:
+            return None
+        return ROLE_POINTS[choose.integers(len(ROLE_POINTS))], int(choose.integers(1, 6))
+
+    plans = {name: None if name == "relay" else plan(name) for name in bundles}
+    running = {start(bundle, plans[name]): name for name, bundle in bundles.items()}
+    beaten, relay_kills = time.monotonic(), 0
+    try:
+        while time.monotonic() < until:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                time.sleep(0.005)
+                if time.monotonic() - beaten > 2 and sum(died.values()) < kills:
+                    beaten = time.monotonic()  # the relay has no points of its own: it dies at any time
+                    relay_kills += 1
+                    os.kill(next(pid for pid, name in running.items() if name == "relay"), signal.SIGKILL)
+                continue
+            name = running.pop(pid)
+            was_killed = os.WIFSIGNALED(status)
+            if was_killed:
+                where = "any time" if name == "relay" else str((plans[name] or ("unplanned",))[0])
+                died[where] = died.get(where, 0) + 1
+            if name == "office" and not was_killed and sum(died.values()) >= kills:
+                break
+            plans[name] = None if name == "relay" else plan(name)
+            running[start(bundles[name], plans[name])] = name
+    finally:
+        for pid in running:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    outcomes = [json.loads(line) for line in (folder / "outcomes.txt").read_text().splitlines()]
+    measured = [line for name in PARTIES for line in _lines(folder / f"measured-{name}.txt", name)]
+    return {
+        "kills": died,
+        "sessions": len(outcomes),
+        "wrong": [told for told in outcomes if not told["right"] and not told["code"]],
+        "aborted": [told for told in outcomes if told["code"]],
+        "measured_twice": len(measured) - len(set(measured)),
+        "in_time": time.monotonic() < until,
+    }
+
+
+def _lines(path: Path, name: str) -> list[str]:
+    return [f"{name} {line}" for line in path.read_text().splitlines()] if path.exists() else []
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))) + "\n")

@@ -1,0 +1,453 @@
+"""Whole sessions in one process under seeded faults: real roles, envelopes, journals and relay logic, no sockets.
+
+Roles run one at a time and hand over at every call to the relay or journal; who goes on, and how long anything takes,
+hangs on the seed alone, and time is virtual. A run is a seed and a list of faults, each a number of a call and a kind;
+``shrunk`` drops faults from a failing run until no more can go.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from siloquent.errors import ProtocolError
+from siloquent.federation.channel import Channel, Member, Members
+from siloquent.federation.invitation import Invitation
+from siloquent.federation.journal import Journal, Session
+from siloquent.federation.message import Envelope, Header
+from siloquent.federation.peer import Peer
+from siloquent.federation.policy import Policy, Rule
+from siloquent.federation.relay.store import RelayStore, Stored
+from siloquent.federation.role import Role, begin, hold
+from siloquent.federation.roster import Role as RosterRole
+from siloquent.federation.roster import Roster
+from siloquent.federation.seal import Keys
+from siloquent.federation.sums import PROTOCOL, SERVICE, Sum, SumSpec, collect, give, worker_part
+from siloquent.federation.walks import Walks
+
+MEMBERS = Members(
+    (
+        Member("north", "party", "North"),
+        Member("river", "party", "River"),
+        Member("hill", "party", "Hill"),
+        Member("w1", "worker", "University"),
+        Member("w2", "worker", "Institute"),
+        Member("office", "moderator", "Registry"),
+    )
+)
+NAMES = tuple(member.name for member in MEMBERS)
+LASTS_S = 3_000
+CALLS = 260  # about as many calls as a run without faults makes
+NEEDLE = 0x0D2C_3B4A_5968_7786  # a value that must never be seen in the relay
+FAULTS = (
+    "drop request", "drop response", "duplicate", "delay", "pause", "kill", "kill after", "kill for long",
+    "lose state", "disk full", "clock jump", "flip byte", "swap", "replay", "second process", "relay away",
+)  # fmt: skip
+HOSTILE = ("flip byte", "swap", "replay")
+
+
+class Killed(BaseException):
+    """The role's process ended here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What happens: everything hangs on it."""
+
+    seed: int
+    faults: tuple[tuple[int, str], ...]
+
+    @classmethod
+    def of(cls, seed: int, most: int = 6) -> Run:
+        """The run of a seed: up to ``most`` faults at random calls."""
+        choose = np.random.default_rng(seed)
+        count = int(choose.integers(0, most + 1))
+        faults = [(int(choose.integers(0, CALLS)), FAULTS[choose.integers(len(FAULTS))]) for _ in range(count)]
+        return cls(seed, tuple(sorted(faults)))
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a run ended: the moderator's sum or code, each role's last state, and what must never be."""
+
+    total: Sum | None = None
+    code: str = ""
+    states: dict[str, str] = field(default_factory=dict)
+    sums: dict[str, Sum] = field(default_factory=dict)
+    measured: dict[str, int] = field(default_factory=dict)
+    lost: set[str] = field(default_factory=set)
+    calls: int = 0
+    impossible: list[str] = field(default_factory=list)
+
+
+class VirtualClock:
+    """One role's clock: the simulation's time, and what it jumped by."""
+
+    def __init__(self, simulation: Simulation, name: str) -> None:
+        self._simulation, self._name = simulation, name
+        self.jumped = 0.0
+
+    def now(self) -> float:
+        return self._simulation.time + self.jumped
+
+    def sleep(self, seconds: float) -> None:
+        self._simulation.hand_over(self._name, seconds)
+
+
+class SimJournal(Journal):
+    """A journal whose role may die right before or after a transaction."""
+
+    simulation: Simulation
+    name: str
+
+    def queue(self, envelopes: list[tuple[Header, Envelope]]) -> None:
+        with self.simulation.at(self.name):
+            super().queue(envelopes)
+
+    def take(self, seq: int, header: Header, envelope: Envelope) -> None:
+        with self.simulation.at(self.name):
+            super().take(seq, header, envelope)
+
+    def put(self, session: str, key: str, value: bytes) -> None:
+        with self.simulation.at(self.name):
+            super().put(session, key, value)
+
+    def delivered(self, n: int) -> None:
+        with self.simulation.at(self.name):
+            super().delivered(n)
+
+
+class SimTransport:
+    """The relay's store, seen through a network that misbehaves as the run says."""
+
+    def __init__(self, simulation: Simulation, name: str) -> None:
+        self._sim, self._name = simulation, name
+
+    def open_session(self, session: str, members: list[str], deadline: int) -> bool:
+        with self._sim.at(self._name, is_network=True):
+            return self._sim.store.open_session(self._name, session, members, deadline)
+
+    def put(self, key: tuple[str, str, str, int, int], wire: bytes) -> bool:
+        self._sim.see(wire)
+        with self._sim.at(self._name, is_network=True) as fault:
+            is_new = self._sim.store.put(self._name, key, wire)
+            if fault == "duplicate":
+                self._sim.store.put(self._name, key, wire)
+            return is_new
+
+    def next(self, after: int, wait: float) -> Stored | None:
+        with self._sim.at(self._name, is_network=True) as fault:
+            found = self._sim.store.next(self._name, after)
+            if found is not None and fault in HOSTILE:
+                found = self._sim.tampered(fault, self._name, found)
+        if found is None and wait > 0:
+            self._sim.hand_over(self._name, min(wait, 5.0))
+        return found
+
+    def ack(self, upto: int) -> None:
+        with self._sim.at(self._name, is_network=True):
+            self._sim.store.ack(self._name, upto)
+
+    def beat(self, session: str, state: str, step: str, waiting_for: list[str], since_s: float) -> None:
+        self._sim.store.beat(self._name, session, state, step, waiting_for, since_s)
+
+    def look(self, session: str) -> dict[str, Any]:
+        return self._sim.store.look(self._name, session)
+
+    def close_session(self, session: str, code: str, transcript: str) -> None:
+        with self._sim.at(self._name, is_network=True):
+            self._sim.store.finish(self._name, session, code, transcript)
+
+
+class _At:
+    """One call of one role: hand over first, then let the run's fault for this call happen."""
+
+    def __init__(self, simulation: Simulation, name: str, is_network: bool) -> None:
+        self._sim, self._name, self._is_network, self._fault = simulation, name, is_network, ""
+
+    def __enter__(self) -> str:
+        self._sim.hand_over(self._name, 0.0)
+        self._fault = self._sim.next_fault(self._name)
+        self._sim.before(self._fault, self._name, self._is_network)
+        return self._fault
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._sim.after(self._fault, self._is_network)
+
+
+class Simulation:
+    """One run from its first call to its last."""
+
+    def __init__(self, run: Run, spec: SumSpec | None = None) -> None:
+        self.run, self.time, self.outcome = run, 1_000_000.0, Outcome()
+        self.spec = spec or SumSpec("run", 4, 2**60, parties=3, min_parties=2)
+        self._choose = np.random.default_rng([run.seed, 1])
+        self._left = list(run.faults)
+        self.keys = {name: _keys(self._choose) for name in NAMES}
+        roles = [
+            RosterRole(m.name, m.kind, m.owner, self.keys[m.name].sign_key, self.keys[m.name].seal_key) for m in MEMBERS
+        ]
+        self.roster = Roster("simulated", "https://127.0.0.1:1", 1, "0" * 64, tuple(roles))
+        self.store = RelayStore(":memory:", clock=lambda: self.time)
+        self.wires: list[bytes] = []
+        self._journals: dict[str, SimJournal] = {}
+        self._clocks: dict[str, VirtualClock] = {}
+        self._ready: dict[str, float] = {}  # thread of a role -> when it goes on
+        self._gates: dict[str, threading.Semaphore] = {}
+        self._main = threading.Semaphore(0)
+        self._restarts: list[tuple[float, str]] = []
+        self._away_until = 0.0
+        self._threads: list[threading.Thread] = []
+        self._started = 0
+        for name in NAMES:
+            self._fresh(name)
+        self.vectors = {name: self._vector() for name in MEMBERS.parties}
+
+    # The world.
+
+    def play(self) -> Outcome:
+        """Run until nobody can go on; then look for what must never be."""
+        for name in NAMES:
+            self._start(name)
+        while self._ready or self._restarts:
+            self._step()
+        for thread in self._threads:
+            thread.join(5)
+        self._judge()
+        for journal in self._journals.values():
+            journal.close()
+        self.store.close()
+        return self.outcome
+
+    def at(self, name: str, *, is_network: bool = False) -> _At:
+        """Around every call of a role."""
+        return _At(self, name, is_network)
+
+    def hand_over(self, name: str, seconds: float) -> None:
+        """Let others go on; the caller comes back once ``seconds`` of virtual time have passed."""
+        me = threading.current_thread().name
+        self._ready[me] = self.time + seconds
+        self._main.release()
+        self._gates[me].acquire()
+
+    def see(self, wire: bytes) -> None:
+        """Remember what went to the relay."""
+        self.wires.append(wire)
+
+    def next_fault(self, name: str) -> str:
+        """The fault of this call, if the run has one."""
+        self.outcome.calls += 1
+        if self._left and self.outcome.calls > self._left[0][0]:
+            return self._left.pop(0)[1]
+        return ""
+
+    def before(self, fault: str, name: str, is_network: bool) -> None:
+        """What goes wrong before the call takes place."""
+        if fault == "relay away":
+            self._away_until = self.time + 20
+        if is_network and (self.time < self._away_until or fault in ("drop request", "disk full")):
+            raise ProtocolError("relay_unreachable")
+        if fault == "disk full":
+            raise sqlite3.OperationalError("database or disk is full")
+        if fault in ("delay", "pause"):
+            self.hand_over(name, 600.0 if fault == "pause" else float(self._choose.integers(1, 30)))
+        if fault == "clock jump":
+            self._clocks[name].jumped += float(self._choose.integers(-7200, 600))
+        if fault in ("kill", "kill for long", "lose state"):
+            self._kill(name, fault)
+        if fault == "second process":
+            self._second(name)
+
+    def after(self, fault: str, is_network: bool) -> None:
+        """What goes wrong once it has."""
+        if fault == "drop response" and is_network:
+            raise ProtocolError("relay_unreachable")
+        if fault == "kill after":
+            self._kill(threading.current_thread().name.split("#")[0], fault)
+
+    def tampered(self, fault: str, name: str, found: Stored) -> Stored:
+        """What a malicious relay hands out instead."""
+        wire = bytearray(found.wire)
+        if fault == "flip byte":
+            place = int(self._choose.integers(2, len(wire)))
+            wire[place] ^= 1 << int(self._choose.integers(8))
+            return Stored(found.seq, bytes(wire))
+        others = [seen for seen in self.wires if seen != found.wire]
+        if not others:
+            return found
+        other = others[int(self._choose.integers(len(others)))]
+        if fault == "replay":
+            return Stored(found.seq, other)
+        mine, theirs = Envelope.decode(found.wire), Envelope.decode(other)
+        return Stored(found.seq, replace(mine, sealed=theirs.sealed).encode())
+
+    # Roles.
+
+    def _start(self, name: str, journal: SimJournal | None = None) -> None:
+        self._started += 1
+        label = f"{name}#{self._started}"
+        self._gates[label], self._ready[label] = threading.Semaphore(0), self.time
+        thread = threading.Thread(target=self._live, args=(label, name, journal or self._journals[name]), name=label)
+        thread.daemon = True
+        self._threads.append(thread)
+        thread.start()
+
+    def _live(self, label: str, name: str, journal: SimJournal) -> None:
+        self._gates[label].acquire()
+        try:
+            transport, clock = SimTransport(self, name), self._clocks[name]
+            peer = Peer(name, self.keys[name], self.roster, journal, transport, clock=clock, polls_itself=True)
+            self._be_moderator(peer) if name == "office" else self._be_member(peer)
+        except Killed:
+            pass
+        finally:
+            self._ready.pop(label, None)
+            self._main.release()
+
+    def _be_member(self, peer: Peer) -> None:
+        walks = Walks()
+        walks.add("worker", SERVICE, worker_part())
+        walks.add("party", PROTOCOL, self._party)
+        rule = Rule("test", (), (), (PROTOCOL,), ("office",), None, "auto")
+        role = Role(peer, walks, policy=Policy((rule,)), open_desk=nullcontext)
+        until = self.time + 2 * LASTS_S
+        while self.time < until:
+            for known in peer.journal.sessions():
+                if not known.is_over:
+                    role.play(known.id)
+            if any(known.is_over for known in peer.journal.sessions()):
+                return
+            with suppress(ProtocolError):
+                peer.poll(5.0)
+            peer.clock.sleep(1.0)
+
+    def _party(self, channel: Channel, invitation: Invitation, desk: object) -> None:
+        def noisy() -> np.ndarray[Any, np.dtype[np.int64]]:
+            self.outcome.measured[channel.me] = self.outcome.measured.get(channel.me, 0) + 1
+            return self.vectors[channel.me]
+
+        self.outcome.sums[channel.me] = give(channel, self.spec, noisy)
+
+    def _be_moderator(self, peer: Peer) -> None:
+        asked = Invitation(
+            PROTOCOL, "test", SERVICE, body={"sum": self.spec.to_json()}, min_parties=2, session_deadline_s=LASTS_S,
+            step_deadline_s=300,
+        )  # fmt: skip
+        known = [session.id for session in peer.journal.sessions()]
+        session = known[0] if known else begin(peer, asked, NAMES)
+        try:
+            held = hold(
+                peer, asked, NAMES, lambda channel, invitation, desk: collect(channel, self.spec, timeout=300.0),
+                session=session,
+            )  # fmt: skip
+            self.outcome.total = held.result
+        except ProtocolError as failed:
+            self.outcome.code = failed.code
+        except sqlite3.OperationalError:
+            self.outcome.code = "disk full"
+
+    def _kill(self, name: str, fault: str) -> None:
+        pause = 600.0 if fault == "kill for long" else float(self._choose.integers(1, 20))
+        if fault == "lose state":
+            self._fresh(name)
+            self.outcome.lost.add(name)
+        self._restarts.append((self.time + pause, name))
+        raise Killed
+
+    def _second(self, name: str) -> None:
+        """Another process with a copy of the bundle and a state of its own."""
+        self.outcome.lost.add(name)
+        journal = SimJournal(":memory:")
+        journal.simulation, journal.name = self, name
+        self._start(name, journal)
+
+    def _fresh(self, name: str) -> None:
+        journal = SimJournal(":memory:")
+        journal.simulation, journal.name = self, name
+        self._journals[name] = journal
+        self._clocks.setdefault(name, VirtualClock(self, name))
+
+    def _step(self) -> None:
+        """Let one role go on, or time pass."""
+        for due, name in [one for one in self._restarts if one[0] <= self.time]:
+            self._restarts.remove((due, name))
+            self._start(name)
+        able = sorted(label for label, due in self._ready.items() if due <= self.time)
+        if not able:
+            self.time = min([*self._ready.values(), *(due for due, _ in self._restarts)])
+            return
+        label = able[int(self._choose.integers(len(able)))]
+        self._ready.pop(label)
+        self._gates[label].release()
+        self._main.acquire()
+
+    def _vector(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        vector = self._choose.integers(-(2**40), 2**40, size=self.spec.length)
+        vector[0] = NEEDLE
+        return vector
+
+    # What must never be.
+
+    def _judge(self) -> None:
+        out, wrong = self.outcome, self.outcome.impossible
+        out.states = {name: _state(journal.sessions()) for name, journal in self._journals.items()}
+        told = [*out.sums.values(), *([out.total] if out.total else [])]
+        for one in told:
+            if one.total.tolist() != sum(self.vectors[name] for name in one.parties).tolist():
+                wrong.append(f"a wrong sum over {one.parties}")
+        if len({(one.parties, tuple(one.total.tolist())) for one in told}) > 1:
+            wrong.append("two roles ended with different results")
+        wrong += [f"{name} measured {n} times" for name, n in out.measured.items() if n > 1 and name not in out.lost]
+        if out.total is None and not out.code:
+            wrong.append("the moderator has neither a sum nor a code")
+        open_roles = {
+            name for name, state in out.states.items() if state not in ("ended", "aborted", "none", "expired")
+        }
+        wrong += [f"{name} is left {out.states[name]}" for name in sorted(open_roles)]
+        needle = NEEDLE.to_bytes(8, "little")
+        wrong += ["a plain value lies at the relay"] * any(needle in wire for wire in self.wires)
+        wrong += _reused(self.wires, out.lost)
+        if not self.run.faults and out.total is None:
+            wrong.append("a run without faults gave no sum")
+
+
+def failing(run: Run, play: Callable[[Run], Outcome] | None = None) -> list[str]:
+    """What must never be and was, in this run."""
+    return (play or (lambda one: Simulation(one).play()))(run).impossible
+
+
+def shrunk(run: Run, play: Callable[[Run], Outcome] | None = None) -> Run:
+    """A failing run with as few faults as still fail."""
+    for place in range(len(run.faults)):
+        fewer = replace(run, faults=run.faults[:place] + run.faults[place + 1 :])
+        if failing(fewer, play):
+            return shrunk(fewer, play)
+    return run
+
+
+def _reused(wires: list[bytes], lost: set[str]) -> list[str]:
+    """Nonces under which two different payloads were sealed for one receiver: never, whoever died."""
+    seen: dict[tuple[str, str, bytes], bytes] = {}
+    found = []
+    for wire in wires:
+        envelope = Envelope.decode(wire)
+        header = Header.decode(envelope.header)
+        place = (header.sender, header.receiver, envelope.sealed[:24])
+        if seen.setdefault(place, envelope.sealed) != envelope.sealed:
+            found.append(f"a nonce was used twice from {header.sender} to {header.receiver}")
+    return found
+
+
+def _state(sessions: list[Session]) -> str:
+    return sessions[-1].state if sessions else "none"
+
+
+def _keys(choose: np.random.Generator) -> Keys:
+    return Keys(choose.bytes(32), choose.bytes(32))
