@@ -14,7 +14,7 @@ from rich.table import Table
 from benchmarks.row import Broken, Options, Row
 
 HERE = Path(__file__).resolve().parent
-TASKS = ("core", "explore", "synth", "profile", "search", "sketch", "collect", "share")
+TASKS = ("core", "explore", "synth", "profile", "search", "sketch", "collect", "share", "doors")
 
 
 def tasks() -> list[str]:

@@ -45,6 +45,21 @@ ADVICE = {
 }
 
 
+HTTP_WORDS = """\
+`siloquent serve` serves a workspace; `siloquent openapi` prints this API as OpenAPI 3.1.
+
+- Every request carries `Authorization: Bearer sq_..`, a token that the owner made.
+- What spends needs `Idempotency-Key` with 1 to 64 printable characters. The same key and body give the same bytes
+  for nothing, with `Idempotency-Replayed: true`; another body under the same key is refused, 409 `key_reused`.
+- Every failure is an `application/problem+json` document with `code`, `detail`, `fix` and `spent`; the codes of tasks
+  are those of [errors](errors.md). The server's own: 400 `idempotency_key_missing`, 401 `unauthorised`, 403
+  `not_allowed` and `forged`, 404 `not_found`, 413 `body_too_large` and `text_too_long`, 415
+  `unsupported_media_type`, 422 `request_unreadable`, 429 `too_many_requests` and `busy` with `Retry-After`, 431
+  `headers_too_large`, 503 `too_slow`.
+- Answers leave at whole multiples of a slot.
+- What is somebody else's looks as if it were not there."""
+
+
 def error_classes() -> list[type[SiloquentError]]:
     """Every class of the tree, in the order in which ``errors.py`` declares them."""
     classes = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, SiloquentError)]
@@ -172,6 +187,35 @@ def _exists(module: str) -> bool:
     return found is not None and found.origin is not None
 
 
+def http_page() -> str:
+    """Every route with its roles and fields, from the API's own description, and every setting of the server."""
+    from dataclasses import fields
+    from importlib import import_module
+
+    from fastapi.routing import APIRoute
+
+    from siloquent.server.roles import ROUTES
+    from siloquent.server.settings import Settings
+
+    lines = ["# HTTP", MADE, "", HTTP_WORDS]
+    for name in ("tables", "answers", "jobs", "releases", "money", "tokens"):
+        router = import_module(f"siloquent.server.routes.{name}").router
+        for route in (one for one in router.routes if isinstance(one, APIRoute)):
+            method, path = ", ".join(sorted(route.methods or ())), route.path.replace(":path", "")
+            lines += ["", f"## {method} /v1{path}", "", inspect.cleandoc(route.endpoint.__doc__ or "")]
+            lines += ["", f"Roles: {', '.join(sorted(ROUTES[route.name]))}."]
+            if route.body_field is not None:
+                shape: Any = route.body_field.field_info.annotation
+                lines += ["", "Body: " + ", ".join(_field(*one) for one in shape.model_fields.items()) + "."]
+    lines += ["", "## Settings", "", "| setting | default |", "|---|---|"]
+    lines += [f"| `{one.name}` | `{one.default!r}` |" for one in fields(Settings)]
+    return "\n".join(lines) + "\n"
+
+
+def _field(name: str, one: Any) -> str:
+    return f"`{name}`" if one.is_required() else f"`{name}` (optional)"
+
+
 def pages() -> dict[Path, Callable[[], str]]:
     """Which page each function writes; the command line's page only where there is one."""
     made = {
@@ -181,6 +225,8 @@ def pages() -> dict[Path, Callable[[], str]]:
     }
     if _exists("siloquent.cli") and _exists("siloquent.cli.app"):
         made[PAGES / "cli.md"] = cli_page
+    if _exists("siloquent.server"):
+        made[PAGES / "http.md"] = http_page
     return made
 
 

@@ -34,7 +34,7 @@ class Settings:
     body_bytes: int = 16 * 2**20
     upload_bytes: int = 2**30
     text_bytes: int = 64 * 2**10
-    rate_per_second: float = 10
+    rate_per_second: float = 10.0
     burst: int = 30
     running: int = 4
     queue: int = 64

@@ -1,0 +1,214 @@
+"""The server under load: races for the last of a budget, latency, killed processes, bursts, files that are traps."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.core_ledger import folder_on_disk
+from benchmarks.http_trials import QUESTION, ask, client_of, in_threads, running, token, workspace
+from benchmarks.row import Options, Row
+from siloquent.schema.workspace import read_workspace
+from siloquent.session import open_workspace_ledger
+
+CLIENTS = 8
+
+
+def rows(options: Options) -> Iterator[Row]:
+    """The rows of this module."""
+    if options.wants("race-overshoot"):
+        yield overshoot(20 if options.quick else 1_000)
+    if options.wants("latency-p95"):
+        yield latency(5 if options.quick else 30)
+    if options.wants("kill-violations"):
+        yield violations(10 if options.quick else 1_000)
+    if options.wants("burst-honest"):
+        yield burst()
+    if options.wants("trap-seconds"):
+        yield from traps()
+
+
+def price(folder: Path) -> Fraction:
+    """What the question costs, exactly as it is charged."""
+    from siloquent.door import open_session
+
+    with open_session(folder) as session:
+        return session.explain(QUESTION).price
+
+
+def overshoot(charges: int) -> Row:
+    """Answers granted or booked beside what fits, when half of all requests fit."""
+    with folder_on_disk() as disk:
+        one, fits = price(workspace(disk / "price", epsilon="1")), 16 * charges // 2
+        folder = workspace(disk / "race", epsilon=str(float(one * fits)))
+        text = token(folder, "ana")
+        with running(folder, SLOT_COUNTS_MS="1") as server:
+
+            def work(number: int) -> tuple[int, int]:
+                granted = refused = 0
+                with client_of(server, text) as client:
+                    for turn in range(charges):
+                        status = ask(client, f"{number}-{turn}").status_code
+                        granted, refused = granted + (status == 200), refused + (status == 409)
+                return granted, refused
+
+            counts = in_threads(16, work)
+        ledger = open_workspace_ledger(read_workspace(folder))
+        spent, ok = ledger.account("visits@1").spent.amount, ledger.verify(None).ok
+        ledger.close()
+    granted, refused = sum(one[0] for one in counts), sum(one[1] for one in counts)
+    booked = round(spent / (float(one) * 10**9)) if one else 0
+    beside = abs(granted - fits) + abs(granted + refused - 16 * charges) + abs(booked - fits) + (not ok)
+    return Row(
+        "race-overshoot",
+        ours=beside,
+        goal=0,
+        unit="charges",
+        how=f"16 HTTP clients x {charges:,}: {granted:,} granted, {refused:,} refused, {booked:,} booked; chain right",
+    )
+
+
+def latency(seconds: int) -> Row:
+    """The 95th percentile of a noisy count, its slot of 50 ms included, with eight clients at once."""
+    with folder_on_disk() as disk:
+        folder = workspace(disk / "w", epsilon="1000000")
+        text = token(folder, "ana")
+        with running(folder) as server:
+
+            def work(number: int) -> list[float]:
+                taken: list[float] = []
+                with client_of(server, text) as client:
+                    ask(client, f"warm-{number}")
+                    until = time.monotonic() + seconds
+                    while time.monotonic() < until:
+                        started = time.perf_counter()
+                        assert ask(client, f"{number}-{len(taken)}").status_code == 200
+                        taken.append(1000 * (time.perf_counter() - started))
+                return taken
+
+            each = in_threads(CLIENTS, work)
+    times = np.array([one for many in each for one in many])
+    rate = f"{times.size / seconds:.0f} answers/s, median {np.median(times):.0f} ms"
+    how = f"{CLIENTS} clients, {seconds} s, {rate}; slots of 50 ms"
+    return Row("latency-p95", ours=float(np.percentile(times, 95)), goal=100, unit="ms", how=how)
+
+
+def violations(kills: int) -> Row:
+    """Charges, bytes or chains that are not as promised after the server was killed in the midst of spending."""
+    wrong, random_ = 0, random.Random(3)
+    with folder_on_disk() as disk:
+        folder = workspace(disk / "w", epsilon="1000000")
+        text = token(folder, "ana")
+        kept: dict[str, bytes] = {}
+        with running(folder, SLOT_COUNTS_MS="1") as server:
+            for number in range(kills):
+                key = f"kill-{number}"
+
+                def spend(key: str = key) -> None:
+                    try:
+                        with client_of(server, text) as client:
+                            found = ask(client, key)
+                            if found.status_code == 200:
+                                kept[key] = found.content
+                    except httpx.HTTPError:
+                        return
+
+                thread = threading.Thread(target=spend)
+                thread.start()
+                time.sleep(random_.uniform(0, 0.15))
+                server.kill()
+                thread.join()
+                server.start()
+                with client_of(server, text) as client:
+                    first, second = ask(client, key), ask(client, key)
+                wrong += first.status_code != 200 or first.content != second.content
+                wrong += key in kept and kept[key] != first.content
+        ledger = open_workspace_ledger(read_workspace(folder))
+        reserves = sum(1 for entry in ledger.entries() if entry.kind == "reserve")
+        wrong += abs(reserves - kills) + (not ledger.verify(None).ok)
+        ledger.close()
+    how = f"{kills:,} SIGKILLs at random times; each key charged once, same bytes before and after, chain verified"
+    return Row("kill-violations", ours=wrong, goal=0, unit="cases", how=how)
+
+
+def burst() -> Row:
+    """How slow an honest client becomes while another sends ten times what it may."""
+    with folder_on_disk() as disk:
+        folder = workspace(disk / "w", epsilon="1000000")
+        greedy, honest = token(folder, "bo"), token(folder, "ana")
+        with running(folder, RATE_PER_SECOND="10", BURST="30", RUNNING="4", QUEUE="64") as server:
+            until = time.monotonic() + 5
+            statuses: list[int] = []
+
+            def flood(number: int) -> None:
+                with client_of(server, greedy) as client:
+                    while time.monotonic() < until:
+                        statuses.append(ask(client, f"{number}-{len(statuses)}").status_code)
+                        time.sleep(0.04)
+
+            threads = [threading.Thread(target=flood, args=(number,)) for number in range(4)]
+            for thread in threads:
+                thread.start()
+            taken: list[float] = []
+            with client_of(server, honest) as client:
+                ask(client, "warm")
+                while time.monotonic() < until:
+                    started = time.perf_counter()
+                    assert ask(client, f"honest-{len(taken)}").status_code == 200
+                    taken.append(1000 * (time.perf_counter() - started))
+                    time.sleep(0.2)
+            for thread in threads:
+                thread.join()
+    refused = sum(status == 429 for status in statuses)
+    how = f"{len(statuses)} requests of one token in 5 s, {refused} refused; p95 of {len(taken)} honest answers"
+    return Row("burst-honest", ours=float(np.percentile(taken, 95)), goal=250, unit="ms", how=how)
+
+
+def traps() -> Iterator[Row]:
+    """Files that unpack to far more than they weigh: how long until one is refused, and the memory that it took."""
+    with folder_on_disk() as disk:
+        folder = workspace(disk / "w", epsilon="1")
+        bomb = disk / "bomb.parquet"
+        block = pa.table({"ward": pa.array(["A" * 1_000] * 100_000)})
+        with pq.ParquetWriter(bomb, block.schema, compression="zstd") as writer:
+            for _ in range(40):
+                writer.write_table(block)
+        text = token(folder, "boss", "owner")
+        with running(folder) as server, client_of(server, text) as client:
+            before, most = server.memory_bytes(), [0]
+            watching = threading.Event()
+
+            def watch() -> None:
+                while not watching.wait(0.01):
+                    most[0] = max(most[0], server.memory_bytes())
+
+            thread = threading.Thread(target=watch)
+            thread.start()
+            started = time.perf_counter()
+            sent = client.post("/v1/uploads", content=bomb.read_bytes())
+            source = sent.json().get("source", "")
+            toml = (folder / "schemas" / "visits.toml").read_text().replace("parquet:visits.parquet", source)
+            client.put("/v1/tables/visits", json={"toml": toml})
+            found = client.post("/v1/tables/visits/check")
+            taken = time.perf_counter() - started
+            watching.set()
+            thread.join()
+    how = f"{bomb_words(sent.json())} that decode to 4 GB: upload {sent.status_code}, check {found.status_code}"
+    yield Row("trap-seconds", ours=taken, goal=2, unit="s", how=how)
+    yield Row(
+        "trap-megabytes", ours=(most[0] - before) / 2**20, goal=256, unit="MB", how="more resident memory than before"
+    )
+
+
+def bomb_words(document: dict[str, object]) -> str:
+    """The size of an upload in words."""
+    return f"{int(str(document.get('bytes', 0))) / 1e6:.2f} MB"

@@ -1,0 +1,147 @@
+"""A server in a process of its own over a small generated table, and clients that race, wait, or kill it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from siloquent.session import create_workspace
+
+WARDS = ("A", "B", "C", "D")
+QUESTION = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 100 CONFIDENCE 0.99 REUSE NONE"
+TOML = """\
+format = 1
+attribute = [{{ name = "ward", type = "category", values = ["A", "B", "C", "D"], null = "drop" }}]
+[table]
+name = "visits"
+source = "parquet:visits.parquet"
+adjacency = "add-remove"
+size_hint = 20000
+unit = {{ kind = "row" }}
+[budget]
+accountant = "pure"
+epsilon = "{epsilon}"
+"""
+WIDE = {"RATE_PER_SECOND": "1e9", "BURST": "1000000000", "RUNNING": "1000", "QUEUE": "1000"}
+
+
+def workspace(folder: Path, *, epsilon: str) -> Path:
+    """A workspace with 20,000 generated rows and this budget."""
+    made = create_workspace(folder)
+    wards = np.random.default_rng(1).choice(np.array(WARDS, dtype=object), 20_000)
+    pq.write_table(pa.table({"ward": pa.array(wards)}), folder / "visits.parquet")
+    (made.schemas / "visits.toml").write_text(TOML.format(epsilon=epsilon))
+    return folder
+
+
+def token(folder: Path, name: str, role: str = "analyst") -> str:
+    """A token of the server in ``folder``."""
+    from siloquent.server.store import Store
+    from siloquent.server.tokens import Tokens
+
+    store = Store(folder / "server.sqlite")
+    try:
+        return Tokens(store).create(name, role)
+    finally:
+        store.close()
+
+
+@dataclass(slots=True)
+class Running:
+    """A server's process and its address."""
+
+    folder: Path
+    port: int
+    settings: dict[str, str]
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """Where it answers."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start the process and wait until it answers."""
+        environment = {**os.environ, **{f"SILOQUENT_{name}": value for name, value in self.settings.items()}}
+        command = [sys.executable, "-m", "siloquent", "--workspace", str(self.folder), "--quiet", "serve"]
+        self.process = subprocess.Popen([*command, "--port", str(self.port)], env=environment)
+        for _ in range(600):
+            with suppress(httpx.HTTPError):
+                if httpx.get(f"{self.address}/healthz", timeout=5).status_code == 200:
+                    return
+            if self.process.poll() is not None:
+                raise RuntimeError(f"the server ended with {self.process.returncode}")
+            time.sleep(0.05)
+        raise RuntimeError("the server does not answer")
+
+    def kill(self) -> None:
+        """End the process as a power cut would."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        """End the process as an operator would."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            self.process.wait()
+
+    def memory_bytes(self) -> int:
+        """The process's resident memory."""
+        assert self.process is not None
+        fields = Path(f"/proc/{self.process.pid}/statm").read_text().split()
+        return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def running(folder: Path, **settings: str) -> Iterator[Running]:
+    """A server for as long as the block runs."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = Running(folder, port, {**WIDE, **settings})
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def in_threads(clients: int, work: Callable[[int], Any]) -> list[Any]:
+    """``work(0)``, .., ``work(clients - 1)`` at once, each on a thread of its own."""
+    found: list[Any] = [None] * clients
+
+    def one(number: int) -> None:
+        found[number] = work(number)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def ask(client: httpx.Client, key: str, sql: str = QUESTION) -> httpx.Response:
+    """``POST /v1/answers``."""
+    return client.post("/v1/answers", json={"sql": sql}, headers={"Idempotency-Key": key})
+
+
+def client_of(server: Running, text: str) -> httpx.Client:
+    """A client with this token."""
+    return httpx.Client(base_url=server.address, headers={"Authorization": f"Bearer {text}"}, timeout=120)
