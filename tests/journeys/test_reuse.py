@@ -33,7 +33,7 @@ version = {version}
 unit = {{ kind = "row" }}
 [budget]
 accountant = "zcdp"
-epsilon = "4"
+epsilon = "{epsilon}"
 delta = "1e-6"
 epoch = {epoch}
 analysts = {{ ana = "0.5", bo = "0.5" }}
@@ -54,8 +54,10 @@ def clinic(tmp_path: Path) -> Clinic:
     rows = pa.table({"age": random.integers(0, 100, 4_000), "ward": random.choice(["A", "B", "C"], 4_000)})
     pq.write_table(rows, folder / "visits.parquet")
 
-    def opened(analyst: str | None = "ana", *, version: int = 1, epoch: int = 1, more: str = "") -> Session:
-        text = SCHEMA.format(version=version, epoch=epoch, more=more)
+    def opened(
+        analyst: str | None = "ana", *, version: int = 1, epoch: int = 1, more: str = "", epsilon: str = "4"
+    ) -> Session:
+        text = SCHEMA.format(version=version, epoch=epoch, more=more, epsilon=epsilon)
         (folder / "schemas" / "visits.toml").write_text(text)
         return sq.open(folder, analyst=analyst)
 
@@ -197,3 +199,36 @@ def test_the_command_line_shows_what_was_asked_and_what_it_cost(
     assert "free" in shown
     assert "independent" in shown
     assert "GROUP BY" not in shown
+
+
+def test_a_budget_buys_a_smaller_error_with_what_is_known(clinic: Clinic) -> None:
+    spending = "SELECT COUNT(*) FROM visits WHERE age < 40 BUDGET 0.0005 RHO REUSE {}"
+    session = clinic()
+    alone = session.explain(spending.format("NONE")).plan.alpha
+    before = session.ask("SELECT age, COUNT(*) FROM visits GROUP BY age ERROR 60", key="first")
+    explained = session.explain(spending.format("ANY"))
+    answer = session.ask(spending.format("ANY"), key="second")
+    assert explained.plan.alpha == answer.accuracy.alpha < alone
+    assert Fraction(0) < answer.cost.amount <= Fraction(5, 10_000)
+    assert answer.accuracy.label == "independent"
+    assert answer.accuracy.sources == (before.receipt.seq,)
+    assert f"more than {int(answer.accuracy.alpha)} rows off" in answer.promise
+    again = session.ask(spending.format("ANY"), key="second")
+    assert (again.rows, again.promise, again.replayed) == (answer.rows, answer.promise, True)
+    assert session.verify(session.save(answer)).ok
+
+
+def test_a_refusal_for_want_of_budget_offers_what_earlier_answers_make_affordable(clinic: Clinic) -> None:
+    session = clinic("bo", epsilon="0.2")
+    left = session.explain("SELECT COUNT(*) FROM visits ERROR 3000").left_before
+    session.ask(f"SELECT age, COUNT(*) FROM visits GROUP BY age BUDGET {float(left) * 0.8:.7f} RHO")
+    young = "SELECT COUNT(*) FROM visits WHERE age < 40 ERROR {} REUSE {}"
+    errors = []
+    for reuse in ("NONE", "ANY"):
+        with pytest.raises(sq.errors.BudgetExceeded, match=r"ask with ERROR \d+") as refused:
+            session.ask(young.format(90, reuse))
+        errors.append(int(refused.value.fix.split()[-1]))
+    fresh, drawn = errors
+    assert drawn < fresh
+    assert session.explain(young.format(drawn, "ANY")).left_after is not None
+    assert session.explain(young.format(drawn, "NONE")).left_after is None

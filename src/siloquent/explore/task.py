@@ -9,7 +9,7 @@ from siloquent.charging import Charge, request_digest, require_planned
 from siloquent.errors import AccuracyUnreachable, BudgetExceeded
 from siloquent.explore.estimate import Progress, assemble, completed, nothing_new, reads_rows
 from siloquent.explore.measure import measure
-from siloquent.explore.plan.cheaper import as_paid, with_reuse
+from siloquent.explore.plan.cheaper import as_paid, sharper, with_reuse
 from siloquent.explore.plan.explain import Explanation, explain_plan
 from siloquent.explore.plan.lookups import meaning_of
 from siloquent.explore.plan.planner import least_error
@@ -53,8 +53,8 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
     query = as_declared(query, schema)
     account = session.account(query.table)
     limit = limit_of_budget(schema.budget)
-    course = chart(query, schema, left=limit)
     asked = charge_of(session, query, account, key=key, max_cost=max_cost)
+    course = chart(query, schema, left=limit)
     earlier = _earlier(session, query, account)
     if too_dear := asked.too_dear(session, replace(course, first=with_reuse(course.first, earlier)).event):
         raise too_dear
@@ -62,7 +62,10 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
         progress = Progress(course).with_step(*_settled(session, course.first, asked, render(query), earlier))
     except BudgetExceeded as refused:
         raise BudgetExceeded(
-            refused.account, asked=refused.asked, left=refused.left, fix=_what_fits(session, course) or refused.fix
+            refused.account,
+            asked=refused.asked,
+            left=refused.left,
+            fix=_what_fits(session, course, earlier) or refused.fix,
         ) from None
     if course.second is not None:
         progress = _second(session, progress, asked.next(progress.event), limit)
@@ -147,11 +150,14 @@ def _measured(session: Session, step: Step, permit: Permit, text: str) -> Stored
     return session.ledger.settle(permit, paid, payload_of(found, request=text))
 
 
-def _what_fits(session: Session, course: Course) -> str:
-    """The fix of a refusal: the smallest error bound that what is left would pay for, if there is one."""
+def _what_fits(session: Session, course: Course, earlier: Recall) -> str:
+    """The fix of a refusal: the smallest error bound that what is left, and what is known, pay for, if there is one."""
     left = session.left(course.query.table)
     if course.query.is_composite:
         wider = least_widening(course.query, course.schema, left=left)
         return "" if wider is None else f"ask with ERROR {errors_text(wider)}"
-    error = least_error(course.first.plans[0], left=left)
+    (plan,) = course.first.plans
+    error = least_error(plan, left=left)
+    if error is not None and plan.query.reuse != "none":
+        error = sharper(replace(plan, alpha=error), earlier, left, least=plan.alpha).alpha
     return "" if error is None else f"ask with ERROR {digits(error)}"
