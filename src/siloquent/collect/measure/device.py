@@ -52,17 +52,22 @@ class Device:
 class Words:
     """64-bit words, little-endian, as a source gives them."""
 
-    __slots__ = ("_data", "_source")
+    __slots__ = ("_data", "_place", "_source")
 
     def __init__(self, source: Callable[[int], bytes]) -> None:
-        self._source, self._data = source, b""
+        self._source, self._data, self._place = source, b"", 0
+
+    def eight(self) -> bytes:
+        """The next 8 bytes."""
+        at = self._place
+        if at == len(self._data):
+            self._data, at = self._source(32), 0
+        self._place = at + 8
+        return self._data[at : at + 8]
 
     def word(self) -> int:
         """The next 64 bits as a whole number."""
-        if not self._data:
-            self._data = self._source(32)
-        drawn, self._data = self._data[:8], self._data[8:]
-        return int.from_bytes(drawn, "little")
+        return int.from_bytes(self.eight(), "little")
 
     def below(self, n: int) -> int:
         """Uniform in [0, n), n >= 1: the low bits of fresh words until they are small enough."""
@@ -215,13 +220,15 @@ def _index(one: Mapping[str, Any]) -> Index:
 
 
 def _ordered(read: Callable[[Any], float | None], lo: float, hi: float, grid: float, drop: bool, null: int) -> Index:
+    last = math.floor((hi - lo) / grid + 0.5)
+
     def index(value: Any) -> int:
         x = read(value)
         if x is None:
             return null
-        if drop and not lo <= x <= hi:
-            return -1
-        return math.floor((min(max(x, lo), hi) - lo) / grid + 0.5)
+        if lo <= x <= hi:
+            return int((x - lo) / grid + 0.5)  # not negative, so the whole part is the floor
+        return -1 if drop else 0 if x < lo else last
 
     return index
 
@@ -229,7 +236,7 @@ def _ordered(read: Callable[[Any], float | None], lo: float, hi: float, grid: fl
 def _number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         return None
-    return float(min(max(value, -1e300), 1e300))
+    return float(value) if -1e300 < value < 1e300 else 1e300 if value > 0 else -1e300
 
 
 def _day(value: Any) -> float | None:
@@ -246,16 +253,14 @@ def _subset(nodes: int, size: int, truth: int) -> Draw:
 
     def draw(node: int, words: Words) -> bytes:
         found, left = (1 << node, size - 1) if words.word() < truth else (0, size)
-        word = unread = 0
         while left:
-            if not unread:
-                word, unread = words.word(), 8
-            drawn = word & 127
-            word >>= 8
-            unread -= 1
-            if drawn < nodes and drawn != node and not found >> drawn & 1:
-                found |= 1 << drawn
-                left -= 1
+            for byte in words.eight():
+                drawn = byte & 127
+                if drawn < nodes and drawn != node and not found >> drawn & 1:
+                    found |= 1 << drawn
+                    left -= 1
+                    if not left:
+                        break
         return found.to_bytes(PAYLOAD, "little")
 
     return draw
