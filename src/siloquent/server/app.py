@@ -77,6 +77,7 @@ def make_app(folder: Path, settings: Settings) -> Any:
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",
+        responses={"4XX": problems.DESCRIBED, "5XX": problems.DESCRIBED},
     )
     app.state.house, app.state.folder = house, folder
     problems.install(app)

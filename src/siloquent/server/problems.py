@@ -19,6 +19,20 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 MEDIA = "application/problem+json"
+_TEXTS = ("schema", "type", "code", "title", "detail", "spent", "fix", "instance")
+DESCRIBED: dict[str, Any] = {
+    "description": "A problem: what is wrong, what to do now, and what was spent.",
+    "content": {
+        MEDIA: {
+            "schema": {
+                "type": "object",
+                "required": [*_TEXTS, "status"],
+                "properties": {"status": {"type": "integer"}, **{name: {"type": "string"} for name in _TEXTS}},
+            }
+        }
+    },
+}
+"""Every failure in the API's description."""
 
 
 class Refused(Exception):
