@@ -322,7 +322,8 @@ class Simulation:
             for known in peer.journal.sessions():
                 if not known.is_over:
                     role.play(known.id)
-            if any(known.is_over for known in peer.journal.sessions()):
+            sessions = peer.journal.sessions()
+            if sessions and all(known.is_over for known in sessions) and not self._moderates():
                 return
             with suppress(ProtocolError):
                 peer.poll(5.0)
@@ -352,6 +353,11 @@ class Simulation:
             self.outcome.code = failed.code
         except sqlite3.OperationalError:
             self.outcome.code = "disk full"
+
+    def _moderates(self) -> bool:
+        """Whether a moderator lives, or will: it may yet begin a session."""
+        lives = any(thread.is_alive() and thread.name.startswith("office#") for thread in self._threads)
+        return lives or any(name == "office" for _, name in self._restarts)
 
     def _kill(self, name: str, fault: str) -> None:
         pause = 600.0 if fault == "kill for long" else float(self._choose.integers(1, 20))

@@ -1,0 +1,198 @@
+"""What the relay's mailbox keeps, in memory and on disk: idempotent, in order, for members alone, with limits."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from contract.channel_contract import MEMBERS, code_of
+from siloquent.errors import NotAllowed, ProtocolError
+from siloquent.federation.message import Envelope, Header, genesis
+from siloquent.federation.relay.rates import Rates
+from siloquent.federation.relay.store import DAY, INLINE_BYTES, Limits, RelayStore
+
+SESSION = "ab" * 32
+ALL = [member.name for member in MEMBERS]
+
+
+def envelope(size: int = 60, **change: object) -> tuple[tuple[str, str, str, int, int], bytes]:
+    """A message as the relay sees it: it can open none, so any bytes will do."""
+    start = genesis(SESSION, "north", "w1")
+    header = Header(SESSION, "north", "w1", "a", 0, 0, 1, 0, start, "0" * 64, "json", size, "0" * 64)
+    header = replace(header, **change)  # type: ignore[arg-type]
+    wire = Envelope(header.encode(), bytes(64), bytes(size)).encode()
+    return (header.session, header.receiver, header.step, header.attempt, header.part), wire
+
+
+class RelayStoreContract:
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> RelayStore:
+        raise NotImplementedError
+
+    @pytest.fixture(autouse=True)
+    def _open(self, store: RelayStore) -> None:
+        store.open_session("office", SESSION, ALL, int(time.time()) + 600)
+
+    def test_a_message_is_stored_once(self, store: RelayStore) -> None:
+        key, wire = envelope()
+        assert [store.put("north", key, wire) for _ in range(3)] == [True, False, False]
+        found = store.next("w1", 0)
+        assert found is not None
+        assert found.wire == wire
+        assert store.next("w1", found.seq) is None
+
+    def test_another_content_under_its_key_is_a_conflict(self, store: RelayStore) -> None:
+        key, wire = envelope()
+        store.put("north", key, wire)
+        other = wire[:-1] + b"\x01"
+        assert code_of(lambda: store.put("north", key, other)) == "message_conflict"
+
+    def test_the_sender_is_the_certificates_name(self, store: RelayStore) -> None:
+        key, wire = envelope()
+        assert code_of(lambda: store.put("river", key, wire)) == "bad_encoding"
+        assert code_of(lambda: store.put("north", (*key[:2], "b", *key[3:]), wire)) == "bad_encoding"
+
+    def test_order_is_the_order_of_arrival(self, store: RelayStore) -> None:
+        for step in ("c", "a", "b"):
+            store.put("north", *envelope(step=step))
+        seen, after = [], 0
+        while (found := store.next("w1", after)) is not None:
+            seen.append(Header.decode(Envelope.decode(found.wire).header).step)
+            after = found.seq
+        assert seen == ["c", "a", "b"]
+
+    @pytest.mark.parametrize("size", [60, INLINE_BYTES + 1])
+    def test_what_is_acknowledged_goes_and_stays_known(self, store: RelayStore, size: int) -> None:
+        key, wire = envelope(size)
+        store.put("north", key, wire)
+        found = store.next("w1", 0)
+        assert found is not None
+        assert found.wire == wire
+        store.ack("w1", found.seq)
+        assert store.next("w1", 0) is None
+        assert store.put("north", key, wire) is False
+        assert store.counts()["bytes_waiting"] == 0
+
+    def test_nobody_acknowledges_for_another(self, store: RelayStore) -> None:
+        store.put("north", *envelope())
+        store.ack("w2", 10)
+        assert store.next("w1", 0) is not None
+
+    def test_a_session_does_not_exist_for_others(self, store: RelayStore) -> None:
+        calls = [
+            lambda: store.look("stranger", SESSION),
+            lambda: store.admit("stranger", SESSION),
+            lambda: store.beat("stranger", SESSION, "running", "", [], 0),
+            lambda: store.finish("stranger", SESSION, "quota", ""),
+            lambda: store.look("north", "cd" * 32),
+            lambda: store.put("north", *envelope(receiver="stranger")),
+        ]
+        assert {code_of(call) for call in calls} == {"unknown_session"}
+
+    def test_opening_the_same_session_again_is_fine_and_another_is_not(self, store: RelayStore) -> None:
+        deadline = int(time.time()) + 600
+        fresh = "cd" * 32
+        assert store.open_session("office", fresh, ALL, deadline)
+        assert not store.open_session("office", fresh, ALL, deadline)
+        assert code_of(lambda: store.open_session("office", fresh, ALL[1:], deadline)) == "message_conflict"
+
+    def test_a_session_without_end_or_with_too_many_is_refused(self, store: RelayStore) -> None:
+        fresh, now = "cd" * 32, int(time.time())
+        assert code_of(lambda: store.open_session("office", fresh, ALL, now - 1)) == "bad_encoding"
+        assert code_of(lambda: store.open_session("office", fresh, ALL, now + 400 * DAY)) == "bad_encoding"
+        many = ["office", *(f"r{k}" for k in range(40))]
+        assert code_of(lambda: store.open_session("office", fresh, many, now + 9)) == "quota"
+
+    def test_an_abort_is_final_and_names_who_and_why(self, store: RelayStore) -> None:
+        store.finish("w1", SESSION, "canary_failed", "")
+        store.finish("north", SESSION, "quota", "")
+        with pytest.raises(ProtocolError) as refused:
+            store.put("north", *envelope())
+        assert (refused.value.code, refused.value.role, refused.value.where) == ("aborted_by", "w1", "canary_failed")
+        assert store.look("north", SESSION)["state"] == "aborted"
+
+    def test_the_moderator_alone_ends_well(self, store: RelayStore) -> None:
+        with pytest.raises(NotAllowed):
+            store.finish("north", SESSION, "ended", "")
+        store.finish("office", SESSION, "ended", "head")
+        assert code_of(lambda: store.put("north", *envelope())) == "session_closed"
+
+    def test_status_tells_who_waits_for_whom(self, store: RelayStore) -> None:
+        store.beat("w1", SESSION, "running", "a2", ["river"], 12)
+        line = next(one for one in store.look("north", SESSION)["roles"] if one["role"] == "w1")
+        assert (line["state"], line["step"], line["waiting_for"]) == ("running", "a2", ["river"])
+        assert 12 <= line["since_s"] <= 14
+        assert 0 <= line["seen_s"] <= 2
+
+
+class TestMemory(RelayStoreContract):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> RelayStore:
+        return RelayStore(":memory:")
+
+
+class TestOnDisk(RelayStoreContract):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> RelayStore:
+        return RelayStore(tmp_path / "relay.sqlite")
+
+    def test_everything_is_there_after_a_restart(self, store: RelayStore, tmp_path: Path) -> None:
+        large, small = envelope(INLINE_BYTES + 1), envelope(step="b")
+        store.put("north", *large)
+        store.put("north", *small)
+        store.close()
+        again = RelayStore(tmp_path / "relay.sqlite")
+        first = again.next("w1", 0)
+        assert first is not None
+        assert first.wire == large[1]
+        assert again.put("north", *small) is False
+
+    def test_a_refused_body_leaves_no_file(self, store: RelayStore, tmp_path: Path) -> None:
+        store.finish("w1", SESSION, "quota", "")
+        with pytest.raises(ProtocolError):
+            store.put("north", *envelope(INLINE_BYTES + 1))
+        assert list((tmp_path / "bodies").iterdir()) == []
+
+
+def test_back_pressure_stops_a_sender_until_its_receiver_has_caught_up() -> None:
+    store = RelayStore(":memory:", limits=Limits(unacknowledged=2))
+    store.open_session("office", SESSION, ALL, int(time.time()) + 600)
+    for step in ("a", "b"):
+        store.put("north", *envelope(step=step))
+    assert code_of(lambda: store.put("north", *envelope(step="c"))) == "quota"
+    store.ack("w1", 1)
+    assert store.put("north", *envelope(step="c"))
+
+
+def test_a_session_has_room_for_so_much_and_no_more() -> None:
+    store = RelayStore(":memory:", limits=Limits(session_bytes=1_000, messages=10))
+    store.open_session("office", SESSION, ALL, int(time.time()) + 600)
+    assert code_of(lambda: store.put("north", *envelope(2_000))) == "too_large"
+
+
+def test_bodies_and_headers_are_forgotten_in_their_time() -> None:
+    clock = [time.time()]
+    store = RelayStore(":memory:", clock=lambda: clock[0])
+    store.open_session("office", SESSION, ALL, int(clock[0]) + 600)
+    store.put("north", *envelope())
+    clock[0] += 600 + 8 * DAY
+    store.sweep()
+    assert store.next("w1", 0) is None
+    assert store.look("north", SESSION)["state"] == "expired"
+    clock[0] += 90 * DAY
+    store.sweep()
+    assert code_of(lambda: store.look("north", SESSION)) == "unknown_session"
+
+
+def test_a_role_that_asks_too_often_waits() -> None:
+    clock = [0.0]
+    rates = Rates(rate=10, burst=3, clock=lambda: clock[0])
+    for _ in range(3):
+        rates.take("north")
+    rates.take("river")
+    assert code_of(lambda: rates.take("north")) == "quota"
+    clock[0] += 0.2
+    rates.take("north")

@@ -1,0 +1,184 @@
+"""Bundles and rosters: keys made at home, eight words, renewals, revocations, and files that others may not read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from siloquent.errors import NotAllowed, ProtocolError, SchemaError, UnknownName, WorkspaceError
+from siloquent.federation import operator
+from siloquent.federation.bundle import read_bundle, read_small, write_private
+from siloquent.federation.certificates import make_leaf, name_in, read_key
+from siloquent.federation.checking import certificate_days
+from siloquent.federation.operator import Described
+from siloquent.federation.roster import Role, Roster, read_roster, sign_roster
+
+DESCRIBED = Described(
+    "clinics",
+    "https://relay.example.org:8443",
+    (("north", "party", "North"), ("w1", "worker", "University"), ("office", "moderator", "Registry")),
+)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    operator.init(DESCRIBED, tmp_path / "all")
+    return tmp_path / "all"
+
+
+def test_init_makes_a_bundle_for_each_role_and_a_relay(made: Path) -> None:
+    roles = {folder.name: read_bundle(folder).kind for folder in made.iterdir() if folder.name != "ca"}
+    assert roles == {"north": "party", "w1": "worker", "office": "moderator", "relay": "relay"}
+    assert len({read_bundle(made / name).roster.digest for name in roles}) == 1
+
+
+def test_secrets_are_their_owners_alone(made: Path) -> None:
+    folder = made / "north"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {path.name: path.stat().st_mode & 0o077 for path in folder.glob("*.key")} == dict.fromkeys(
+        ("tls.key", "identity.key", "seal.key"), 0
+    )
+    (folder / "seal.key").chmod(0o640)
+    with pytest.raises(NotAllowed, match="could read") as refused:
+        read_bundle(folder)
+    assert "chmod" in refused.value.fix
+
+
+def test_the_way_of_real_use_ends_with_keys_that_nobody_else_saw(made: Path, tmp_path: Path) -> None:
+    request = operator.request("hill", "party", "Hill", tmp_path / "hill")
+    for secret in ("tls.key", "identity.key", "seal.key"):
+        assert (tmp_path / "hill" / secret).read_bytes().strip() not in request
+    with pytest.raises(WorkspaceError, match="not part of a federation yet"):
+        read_bundle(tmp_path / "hill")
+    authority, answers = operator.sign(operator.open_authority(made / "ca"), [request])
+    offered = operator.offered(answers["hill"], tmp_path / "hill")
+    assert offered.words == authority.roster.words
+    assert len(offered.words.split("-")) == 8
+    hill = operator.accept(answers["hill"], tmp_path / "hill")
+    assert (hill.kind, hill.roster.version) == ("party", 2)
+    north = operator.accept(read_small(made / "ca" / "roster.json"), made / "north")
+    assert north.roster.role("hill") == hill.roster.role("hill")
+
+
+def test_an_answer_of_another_role_is_refused(made: Path, tmp_path: Path) -> None:
+    requests = [operator.request(name, "party", "X", tmp_path / name) for name in ("hill", "lake")]
+    _, answers = operator.sign(operator.open_authority(made / "ca"), requests)
+    with pytest.raises(ProtocolError, match="certificate"):
+        operator.accept(answers["lake"], tmp_path / "hill")
+
+
+def test_a_roster_of_another_ca_or_an_older_one_is_refused(made: Path, tmp_path: Path) -> None:
+    operator.init(DESCRIBED, tmp_path / "other")
+    with pytest.raises(NotAllowed, match="not signed"):
+        operator.accept(read_small(tmp_path / "other" / "ca" / "roster.json"), made / "north")
+    old = read_small(made / "ca" / "roster.json")
+    operator.revoke(operator.open_authority(made / "ca"), "w1")
+    operator.accept(read_small(made / "ca" / "roster.json"), made / "north")
+    with pytest.raises(NotAllowed, match="version 2"):
+        operator.accept(old, made / "north")
+
+
+def test_an_edited_roster_is_refused(made: Path) -> None:
+    text = read_small(made / "north" / "roster.json").replace(b"University", b"Universitx")
+    with pytest.raises(NotAllowed, match="not signed"):
+        read_roster(text, read_small(made / "north" / "ca.pem"))
+
+
+def test_a_request_that_its_keys_did_not_sign_is_refused(made: Path, tmp_path: Path) -> None:
+    request = operator.request("hill", "party", "Hill", tmp_path / "hill").replace(b'"Hill"', b'"Hall"')
+    with pytest.raises(SchemaError, match="not signed"):
+        operator.sign(operator.open_authority(made / "ca"), [request])
+
+
+def test_a_name_that_is_taken_is_not_given_to_other_keys(made: Path, tmp_path: Path) -> None:
+    request = operator.request("north", "party", "Thief", tmp_path / "thief")
+    with pytest.raises(NotAllowed, match="other keys"):
+        operator.sign(operator.open_authority(made / "ca"), [request])
+
+
+def test_renewing_gives_a_fresh_tls_key_and_leaves_the_role(made: Path) -> None:
+    before = read_bundle(made / "north")
+    serial = before.certificate().serial
+    key = (made / "north" / "tls.key").read_bytes()
+    _, answers = operator.sign(operator.open_authority(made / "ca"), [operator.renew(made / "north")])
+    after = operator.accept(answers["north"], made / "north")
+    assert (made / "north" / "tls.key").read_bytes() != key
+    assert after.certificate().serial != serial
+    assert after.roster.digest == before.roster.digest
+    assert after.keys == before.keys
+
+
+def test_a_revoked_role_is_gone_and_all_its_certificates_are_named(made: Path) -> None:
+    serial = read_bundle(made / "w1").certificate().serial
+    roster = operator.revoke(operator.open_authority(made / "ca"), "w1").roster
+    assert serial in roster.revoked
+    with pytest.raises(UnknownName):
+        roster.role("w1")
+    with pytest.raises(UnknownName, match="No role"):
+        operator.revoke(operator.open_authority(made / "ca"), "w9")
+
+
+def test_keys_of_another_bundle_do_not_belong(made: Path) -> None:
+    write_private(made / "north" / "seal.key", read_small(made / "w1" / "seal.key"))
+    with pytest.raises(ProtocolError, match="certificate was refused"):
+        read_bundle(made / "north")
+
+
+@pytest.mark.parametrize(("days", "state", "warned"), [(60, "good", 0), (10, "warn", 1), (2, "bad", 1), (-1, "bad", 1)])
+def test_a_certificate_that_ends_soon_is_told(made: Path, days: float, state: str, warned: int) -> None:
+    authority = operator.open_authority(made / "ca")
+    key = read_key(read_small(made / "north" / "tls.key"))
+    now = datetime.now(UTC) - timedelta(days=30)
+    leaf = make_leaf(
+        authority.certificate, authority.key, key.public_key(), kind="party", name="north", days=days + 30, now=now
+    )
+    from siloquent.federation.certificates import cert_pem
+
+    write_private(made / "north" / "tls.pem", cert_pem(leaf))
+    bundle = read_bundle(made / "north")
+    assert certificate_days(bundle).state == state
+    assert len(bundle.warnings()) == warned
+
+
+def test_one_owner_of_all_workers_is_warned_of() -> None:
+    def role(name: str, kind: str, owner: str) -> Role:
+        return Role(name, kind, owner, "0" * 64, "0" * 64)  # type: ignore[arg-type]
+
+    roster = Roster("x", "https://a:1", 1, "0" * 64, (role("n", "party", "N"), role("w1", "worker", "U")))
+    assert "owns all workers" in roster.warnings()[0]
+    fair = replace(roster, roles=(*roster.roles, role("w2", "worker", "I")))
+    assert fair.warnings() == []
+    near = replace(roster, roles=(*roster.roles, role("w2", "worker", "N")))
+    assert "all workers but 1" in near.warnings()[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "name = 'x'", "name = 'x'\nrelay = 'https://a:1'\nrole = 3", "nonsense ="],
+)
+def test_a_file_that_describes_no_federation_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "f.toml").write_text(text)
+    with pytest.raises(SchemaError):
+        operator.read_description(tmp_path / "f.toml")
+
+
+@pytest.mark.parametrize("name", ["North", "", "a b", "1a", "a" * 33, "../x"])
+def test_a_name_of_another_form_is_refused(name: str) -> None:
+    with pytest.raises(SchemaError):
+        Role(name, "party", "X", "0" * 64, "0" * 64)
+
+
+def test_a_uri_of_another_form_is_nobody() -> None:
+    assert name_in("silo:worker:w1") == ("worker", "w1")
+    assert [name_in(u) for u in ("silo:boss:w1", "http:worker:w1", "silo:worker:", "silo:worker:W")] == [None] * 4
+
+
+def test_a_folder_that_is_not_empty_is_left_alone(made: Path) -> None:
+    with pytest.raises(WorkspaceError, match="not empty"):
+        operator.init(DESCRIBED, made)
+    roster = read_bundle(made / "north").roster
+    authority = operator.open_authority(made / "ca")
+    assert read_roster(sign_roster(roster, authority.key), read_small(made / "ca" / "ca.pem")) == roster
