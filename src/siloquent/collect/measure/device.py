@@ -13,6 +13,7 @@ from __future__ import annotations
 import hmac
 import math
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -94,10 +95,12 @@ class Client:
         self._domain = self.digest.encode()
         services = {one["name"]: one for one in document["services"]}
         self._channels = [_Channel(at, one, services, self.digest) for at, one in enumerate(document["channels"])]
-        self._ends, end = [], 0
+        self._of = {name: one for one in self._channels for name in one.services}
+        self._ends, self._layers, end = [], [], 0
         for one in document["assignments"]:
             end += one["words"]
-            self._ends.append((end, tuple(one["layers"])))
+            self._ends.append(end)
+            self._layers.append(one["layers"])
         if end != 2**32:
             raise ValueError("the shares of the layers do not add up")
 
@@ -113,20 +116,16 @@ class Client:
             Local: with the reports to the collection's other services, pure epsilon-DP for everything that this user
             has in all services, in this epoch. Proof: docs/explanation/collect.md.
         """
-        channel = next((one for one in self._channels if service in one.services), None)
+        channel = self._of.get(service)
         if channel is None:
             raise ValueError("the collection has no such service")
-        place = f"{self.digest}:{channel.number}"
-        known = device.memory.get(place)
+        known = device.memory.get(channel.place)
         if known is None:
             secret = hmac.digest(device.key, self._domain + device.user.encode(), "sha256")
-            layer = self._layers(int.from_bytes(secret[16:20], "big"))[channel.number]
-            known = channel.report(layer, secret[:16], channel.joined(rows), Words(device.source))
-            device.memory[place] = known
+            layers = self._layers[bisect_right(self._ends, int.from_bytes(secret[16:20], "big"))]
+            known = channel.report(layers[channel.number], secret[:16], channel.joined(rows), Words(device.source))
+            device.memory[channel.place] = known
         return known
-
-    def _layers(self, word: int) -> tuple[int, ...]:
-        return next(layers for end, layers in self._ends if word < end)
 
 
 class _Channel:
@@ -134,9 +133,11 @@ class _Channel:
 
     def __init__(self, number: int, plain: Mapping[str, Any], services: Mapping[str, Any], digest: str) -> None:
         self.number, self.services, self.slots, self.padded = number, plain["services"], plain["slots"], plain["padded"]
+        self.place, self._alone = f"{digest}:{number}", len(self.services) == 1
         own = [(name, one) for name in self.services for one in services[name]["attributes"]]
-        self._names = [(name, one["name"], _index(one)) for name, one in own if one["sensitive"]]
-        self._public = [(name, one["name"], _index(one)) for name, one in own if not one["sensitive"]]
+        keys = [(one["name"] if self._alone else (name, one["name"]), one) for name, one in own]
+        self._names = [(key, _index(one)) for key, one in keys if one["sensitive"]]
+        self._public = [(key, _index(one)) for key, one in keys if not one["sensitive"]]
         self._bins = [
             _bins(one, bins) for one, bins in zip(plain["values"], map(math.prod, plain["fanouts"]), strict=True)
         ]
@@ -158,12 +159,14 @@ class _Channel:
         make = {"subset": _subset, "hash": _hash}[layer["kind"]]
         return steps, stride, make(layer["nodes"], layer["size"], int(layer["truth"]))
 
-    def joined(self, rows: Sequence[Row] | Mapping[str, Sequence[Row]]) -> list[Row]:
+    def joined(self, rows: Sequence[Row] | Mapping[str, Sequence[Row]]) -> Sequence[Row]:
         """One row for each row of the service with several, with the other services' values beside it."""
         if not isinstance(rows, Mapping):
-            if len(self.services) > 1:
+            if not self._alone:
                 raise ValueError("this collection's client reports for all services at once: give rows by service")
-            return [{(self._many, key): value for key, value in row.items()} for row in rows]  # type: ignore[misc]
+            return rows
+        if self._alone:
+            return rows.get(self.services[0], ())
         shared: dict[Any, Any] = {}
         for name in self.services:
             if name != self._many:
@@ -177,26 +180,22 @@ class _Channel:
         steps, nothing, draw = self._layers[layer]
         places = self._places(rows, words)
         node = nothing if places is None else sum(nodes[places[at]] for at, nodes in steps)
-        return self._heads[layer] + token + draw(node, words) + self._clear(rows)
+        report = self._heads[layer] + token + draw(node, words)
+        return report + self._clear(rows) if self._public else report
 
     def _places(self, rows: Sequence[Row], words: Words) -> list[int] | None:
         """The places of one row of the user's, or None: of an empty slot, or of a row with a value that is dropped."""
-        if self.slots > 1:
-            slot = words.below(max(self.slots, len(rows)))
-        elif len(rows) > 1:
-            slot = words.below(len(rows))
-        else:
-            slot = 0
+        slot = words.below(max(self.slots, len(rows)))
         if slot < len(rows):
             row: Any = rows[slot]
-            places = [index(row.get((service, name))) for service, name, index in self._names]
+            places = [index(row.get(key)) for key, index in self._names]
             if min(places) >= 0:
                 return places
         return None if self.padded else [words.below(size) for size in self._sizes]
 
     def _clear(self, rows: Sequence[Row]) -> bytes:
         row: Any = rows[0] if rows else {}
-        places = [index(row.get((service, name))) for service, name, index in self._public]
+        places = [index(row.get(key)) for key, index in self._public]
         return b"".join((place if place >= 0 else NOWHERE).to_bytes(4, "big") for place in places)
 
 
