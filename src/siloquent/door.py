@@ -141,6 +141,10 @@ class Session(floor.Session):
 
         folder = Path(folder)
         manifest = read_manifest(folder)
+        if manifest.task == "profile":
+            from siloquent.profile.release import verdict_of
+
+            return verdict_of(folder)
         stored = _stored(self, manifest)
         schema = _declared(self, manifest, stored)
         known = [] if stored is None else _renderings(self, manifest, schema, stored)

@@ -1,4 +1,4 @@
-"""A report as a release: ``report.json`` and a manifest; and back, checked."""
+"""A report as a release: ``report.json``, its dependencies as a table, and a manifest; and back, checked."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from siloquent.errors import ReleaseError
 from siloquent.maths.dependencies import closures
 from siloquent.profile.spec import Dependency, FDReport, report_from_plain
-from siloquent.releases import Manifest, ReleaseFile, read_manifest
+from siloquent.releases import Manifest, ReleaseFile, ReleaseVerdict, read_manifest, write_table
 from siloquent.releases.folder import sha256_of
 from siloquent.releases.manifest import MANIFEST
 from siloquent.version import VERSION
 
-FILE = "report.json"
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FILE, LIST = "report.json", "dependencies.parquet"
 MOST_BYTES = 2**26
 TASK = "profile"
 
@@ -36,9 +40,13 @@ def save_report(report: FDReport, folder: Path, *, table: str) -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         building = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
         (building / FILE).write_text(report.to_json(), encoding="utf-8")
-        found = len(report.ufd) + len(report.cfd)
-        entry = ReleaseFile(FILE, sha256_of(building / FILE), found, ("ufd", "cfd"), {})
-        (building / MANIFEST).write_text(_manifest(report, table, entry).to_json(), encoding="utf-8")
+        listed = _table(report)
+        write_table(building / LIST, listed, "parquet")
+        entries = (
+            ReleaseFile(LIST, sha256_of(building / LIST), listed.num_rows, tuple(listed.column_names), {}),
+            ReleaseFile(FILE, sha256_of(building / FILE), listed.num_rows, ("ufd", "cfd"), {}),
+        )
+        (building / MANIFEST).write_text(_manifest(report, table, entries).to_json(), encoding="utf-8")
         os.replace(building, folder)
     except OSError as failed:
         if building is not None:
@@ -108,7 +116,31 @@ def _is_covered(one: Dependency, found: tuple[Dependency, ...]) -> bool:
     return any(other.rhs == one.rhs and set(other.lhs) < set(one.lhs) for other in found)
 
 
-def _manifest(report: FDReport, table: str, entry: ReleaseFile) -> Manifest:
+def verdict_of(folder: Path) -> ReleaseVerdict:
+    """What is wrong with a report's release, for ``verify``: no ledger holds it, the parties have confirmed it."""
+    try:
+        report = load_report(folder)
+    except ReleaseError as wrong:
+        return ReleaseVerdict(read_manifest(folder).id, (wrong.detail,))
+    note = f"A report of several silos: confirmed by {len(report.signatures)} parties; no ledger here holds it."
+    return ReleaseVerdict(report.id, check_report(report), (note,))
+
+
+def _table(report: FDReport) -> pa.Table:
+    """The dependencies as a table; what holds over all rows first."""
+    import pyarrow as pa
+
+    listed = [(one, "over all rows") for one in report.ufd] + [(one, "in each silo") for one in report.only_inside]
+    return pa.table(
+        {
+            "lhs": pa.array([", ".join(one.lhs) for one, _ in listed], pa.string()),
+            "rhs": pa.array([one.rhs for one, _ in listed], pa.string()),
+            "holds": pa.array([where for _, where in listed], pa.string()),
+        }
+    )
+
+
+def _manifest(report: FDReport, table: str, entries: tuple[ReleaseFile, ...]) -> Manifest:
     names = [column.name for column in report.columns]
     return Manifest(
         id=report.id,
@@ -120,6 +152,6 @@ def _manifest(report: FDReport, table: str, entry: ReleaseFile) -> Manifest:
         guarantee={"definition": "input-privacy", "sentence": report.sentence()},
         accuracy={"label": "exact", "complete_to_lhs": report.complete_to_lhs},
         receipt={"session": report.session},
-        files=(entry,),
+        files=entries,
         known=("exact, and not differentially private",),
     )

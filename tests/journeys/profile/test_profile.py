@@ -82,10 +82,15 @@ def test_a_report_is_shown_and_verified_and_an_edited_one_is_not(
     assert done.status == 1
     assert list(faults(done.document, json_schema("fd-verdict"))) == []
     assert len(done.document["problems"]) == 3
+    shown = office.types("release", "show", "rules", "--json").document
+    assert len(shown["rows"]) == len(report["cfd"])
+    assert office.types("verify", "rules").status == 0
+    assert office.types("release", "list").status == 0
     file = office.folder / "releases" / "rules" / "report.json"
     text = file.read_text()
     file.write_text(text.replace("city", "town"))
     assert "changed after its release" in office.types("profile", "show", "rules").err
+    assert office.types("verify", "rules").status == 1
     file.write_text(text)
 
 
