@@ -79,8 +79,8 @@ class Outcome:
     total: Sum | None = None
     code: str = ""
     states: dict[str, str] = field(default_factory=dict)
-    sums: dict[str, Sum] = field(default_factory=dict)
-    measured: dict[str, int] = field(default_factory=dict)
+    sums: dict[tuple[str, bytes], Sum] = field(default_factory=dict)
+    measured: dict[tuple[str, bytes], int] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
     calls: int = 0
     impossible: list[str] = field(default_factory=list)
@@ -331,10 +331,11 @@ class Simulation:
 
     def _party(self, channel: Channel, invitation: Invitation, desk: object) -> None:
         def noisy() -> np.ndarray[Any, np.dtype[np.int64]]:
-            self.outcome.measured[channel.me] = self.outcome.measured.get(channel.me, 0) + 1
+            place = (channel.me, channel.session)
+            self.outcome.measured[place] = self.outcome.measured.get(place, 0) + 1
             return self.vectors[channel.me]
 
-        self.outcome.sums[channel.me] = give(channel, self.spec, noisy)
+        self.outcome.sums[channel.me, channel.session] = give(channel, self.spec, noisy)
 
     def _be_moderator(self, peer: Peer) -> None:
         asked = Invitation(
@@ -349,6 +350,7 @@ class Simulation:
                 session=session,
             )  # fmt: skip
             self.outcome.total = held.result
+            self.outcome.sums["office", bytes.fromhex(held.session)] = held.result
         except ProtocolError as failed:
             self.outcome.code = failed.code
         except sqlite3.OperationalError:
@@ -404,13 +406,16 @@ class Simulation:
     def _judge(self) -> None:
         out, wrong = self.outcome, self.outcome.impossible
         out.states = {name: _state(journal.sessions()) for name, journal in self._journals.items()}
-        told = [*out.sums.values(), *([out.total] if out.total else [])]
-        for one in told:
+        for one in out.sums.values():
             if one.total.tolist() != sum(self.vectors[name] for name in one.parties).tolist():
                 wrong.append(f"a wrong sum over {one.parties}")
-        if len({(one.parties, tuple(one.total.tolist())) for one in told}) > 1:
-            wrong.append("two roles ended with different results")
-        wrong += [f"{name} measured {n} times" for name, n in out.measured.items() if n > 1 and name not in out.lost]
+        for session in {session for _, session in out.sums}:
+            ends = {(one.parties, tuple(one.total.tolist())) for (_, of), one in out.sums.items() if of == session}
+            if len(ends) > 1:
+                wrong.append("two roles ended with different results")
+        for (name, _), times in out.measured.items():
+            if times > 1 and name not in out.lost:
+                wrong.append(f"{name} measured {times} times")
         if out.total is None and not out.code:
             wrong.append("the moderator has neither a sum nor a code")
         open_roles = {

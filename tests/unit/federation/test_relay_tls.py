@@ -1,0 +1,269 @@
+"""The relay over real TLS: who is refused before a byte of payload is read, on every route, and what is said."""
+
+from __future__ import annotations
+
+import http.client
+import secrets
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from contract.channel_contract import LONG, MEMBERS, ChannelContract, Network
+from siloquent.errors import NotAllowed, ProtocolError
+from siloquent.federation import operator
+from siloquent.federation.bundle import Bundle, read_bundle, read_small, write_private
+from siloquent.federation.certificates import cert_pem, make_leaf, read_key
+from siloquent.federation.channel import Channel
+from siloquent.federation.channel.relay import RelayChannel
+from siloquent.federation.checking import check
+from siloquent.federation.journal import Journal, Session
+from siloquent.federation.message import Envelope, Header, genesis
+from siloquent.federation.operator import Described
+from siloquent.federation.peer import Peer
+from siloquent.federation.relay.app import Relay
+from siloquent.federation.relay.rates import Rates
+from siloquent.federation.relay.server import TodaysRoster, make_server
+from siloquent.federation.relay.store import RelayStore
+from siloquent.federation.transport import HttpTransport, connection_problem
+
+SESSION = "ab" * 32
+ROUTES = (
+    ("POST", "/v1/sessions", b"{}"),
+    ("PUT", f"/v1/sessions/{SESSION}/messages/w1/a/0/0", b"x" * 200),
+    ("GET", "/v1/inbox", b""),
+    ("POST", "/v1/inbox/ack", b'{"upto": 1}'),
+    ("POST", f"/v1/sessions/{SESSION}/beat", b'{"state": "x"}'),
+    ("POST", f"/v1/sessions/{SESSION}/close", b'{"code": "quota"}'),
+    ("GET", f"/v1/sessions/{SESSION}", b""),
+)
+
+
+class Place:
+    """A federation with its relay, which serves from a thread."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        roles = tuple((m.name, m.kind, m.owner) for m in MEMBERS)
+        self.folder, self.described = folder / "all", Described("clinics", f"https://127.0.0.1:{port}", roles)
+        operator.init(self.described, self.folder)
+        bundle = self.bundle("relay")
+        self.store = RelayStore(bundle.state / "relay.sqlite")
+        self.relay = Relay(self.store, TodaysRoster(bundle).admit, Rates(rate=10_000, burst=10_000))
+        self.server = make_server(bundle, self.relay, "127.0.0.1", port)
+        self.thread = threading.Thread(target=self.server.run, daemon=True)
+        self.thread.start()
+        until = time.monotonic() + LONG
+        while not self.server.started and time.monotonic() < until:
+            time.sleep(0.02)
+
+    def bundle(self, name: str) -> Bundle:
+        return read_bundle(self.folder / name)
+
+    def stop(self) -> None:
+        self.server.should_exit = True
+        self.thread.join(LONG)
+        self.store.close()
+
+    def leaf(self, name: str, **change: Any) -> ssl.SSLContext:
+        """A client that trusts this relay and shows a certificate of this CA with ``change``."""
+        authority = operator.open_authority(self.folder / "ca")
+        key = read_key(read_small(self.folder / "north" / "tls.key"))
+        asked: dict[str, Any] = {"kind": "party", "name": name, **change}
+        pem = cert_pem(make_leaf(authority.certificate, authority.key, key.public_key(), **asked))
+        path = self.folder / f"odd-{secrets.token_hex(4)}.pem"
+        write_private(path, pem)
+        context = self.anonymous()
+        context.load_cert_chain(path, self.folder / "north" / "tls.key")
+        return context
+
+    def anonymous(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(self.folder / "north" / "ca.pem")
+        return context
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    made = Place(tmp_path_factory.mktemp("relay"))
+    made.store.open_session("office", SESSION, [m.name for m in MEMBERS if m.name != "river"], int(time.time()) + 600)
+    yield made
+    made.stop()
+
+
+def contexts(place: Place, fault: str, folder: Path) -> ssl.SSLContext:
+    """A client with one fault in its certificate."""
+    past = datetime.now(UTC) - timedelta(days=100)
+    if fault == "none":
+        return place.anonymous()
+    if fault == "other CA":
+        if not (folder / "other").exists():
+            operator.init(place.described, folder / "other")
+        context = place.anonymous()
+        context.load_cert_chain(folder / "other" / "north" / "tls.pem", folder / "other" / "north" / "tls.key")
+        return context
+    if fault == "expired":
+        return place.leaf("north", now=past, days=90)
+    if fault == "used as server":
+        return place.leaf("relay", kind="relay", host="127.0.0.1")
+    if fault == "unknown role":
+        return place.leaf("nobody")
+    if fault == "other kind":
+        return place.leaf("north", kind="worker")
+    raise AssertionError(fault)
+
+
+@pytest.mark.parametrize(("method", "path", "body"), ROUTES, ids=[f"{m} {p.split('/')[-1]}" for m, p, _ in ROUTES])
+@pytest.mark.parametrize("fault", ["none", "other CA", "expired", "used as server", "unknown role", "other kind"])
+def test_a_faulty_certificate_is_refused_on_every_route(
+    place: Place, tmp_path_factory: pytest.TempPathFactory, fault: str, method: str, path: str, body: bytes
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / "faulty"
+    folder.mkdir(exist_ok=True)
+    waiting = place.store.counts()
+    with httpx.Client(verify=contexts(place, fault, folder), trust_env=False, base_url=place.described.relay) as client:
+        try:
+            status = client.request(method, path, content=body or None).status_code
+        except httpx.TransportError:
+            status = 0  # refused in the handshake
+    assert status == (403 if fault in ("unknown role", "other kind") else 0)
+    assert place.store.counts() == waiting
+
+
+@pytest.mark.parametrize(("method", "path", "body"), ROUTES[1:2] + ROUTES[4:])
+def test_a_session_does_not_exist_for_a_role_that_is_not_in_it(
+    place: Place, method: str, path: str, body: bytes
+) -> None:
+    bundle = place.bundle("river")
+    with httpx.Client(verify=bundle.client_context(), trust_env=False, base_url=place.described.relay) as client:
+        answer = client.request(method, path, content=body or None)
+    assert (answer.status_code, answer.json()["code"]) == (404, "unknown_session")
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_moderators_alone_open_sessions(place: Place) -> None:
+    with closing(HttpTransport(place.bundle("north"))) as transport, pytest.raises(NotAllowed):
+        transport.open_session("cd" * 32, ["north", "office"], int(time.time()) + 60)
+
+
+def test_a_revoked_certificate_is_refused_once_the_relay_has_the_roster(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    try:
+        with closing(HttpTransport(place.bundle("w1"))) as transport:
+            assert transport.next(0, 0) is None
+            operator.revoke(operator.open_authority(place.folder / "ca"), "w1")
+            operator.accept(read_small(place.folder / "ca" / "roster.json"), place.folder / "relay")
+            with pytest.raises(ProtocolError) as refused:
+                transport.next(0, 0)
+        assert refused.value.code == "certificate_refused"
+    finally:
+        place.stop()
+
+
+def test_a_client_refuses_a_relay_of_another_ca_or_name(place: Place, tmp_path: Path) -> None:
+    operator.init(place.described, tmp_path / "other")
+    with closing(HttpTransport(read_bundle(tmp_path / "other" / "north"))) as transport:
+        with pytest.raises(ProtocolError) as refused:
+            transport.next(0, 0)
+        assert refused.value.code == "certificate_refused"
+    context = place.bundle("north").client_context()
+    with (
+        socket.create_connection(("127.0.0.1", int(place.described.relay.rpartition(":")[2]))) as plain,
+        pytest.raises(ssl.SSLCertVerificationError, match="mismatch"),
+    ):
+        context.wrap_socket(plain, server_hostname="relay.example.org")
+
+
+def test_tls_1_2_is_not_spoken(place: Place) -> None:
+    context = place.leaf("north")
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with (
+        httpx.Client(verify=context, trust_env=False, base_url=place.described.relay) as client,
+        pytest.raises(httpx.ConnectError) as refused,
+    ):
+        client.get("/v1/inbox")
+    assert connection_problem(refused.value, "").code in ("certificate_refused", "relay_unreachable")
+
+
+def test_a_body_that_is_too_large_is_refused_unread(place: Place) -> None:
+    context = place.bundle("north").client_context()
+    port = int(place.described.relay.rpartition(":")[2])
+    with closing(http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=LONG)) as connection:
+        connection.putrequest("PUT", ROUTES[1][1])
+        connection.putheader("Content-Length", str(10**9))
+        connection.endheaders()  # and not one byte of the body
+        assert connection.getresponse().status == 413
+
+
+def test_a_waiting_receiver_is_woken(place: Place) -> None:
+    start = genesis(SESSION, "north", "w2")
+    header = Header(SESSION, "north", "w2", "wake", 0, 0, 1, 0, start, "0" * 64, "json", 60, "0" * 64)
+    wire = Envelope(header.encode(), bytes(64), bytes(60)).encode()
+    with closing(HttpTransport(place.bundle("w2"))) as w2, closing(HttpTransport(place.bundle("north"))) as north:
+        came: list[bytes] = []
+
+        def receive() -> None:
+            found = w2.next(0, 20.0)
+            came.append(found.wire if found else b"")
+
+        waiting = threading.Thread(target=receive)
+        waiting.start()
+        time.sleep(0.3)
+        assert north.put((SESSION, "w2", "wake", 0, 0), wire)
+        assert not north.put((SESSION, "w2", "wake", 0, 0), wire)
+        waiting.join(10.0)
+        assert came == [wire]
+
+
+def test_check_says_which_step_fails(place: Place, tmp_path: Path) -> None:
+    assert [step.state for step in check(place.bundle("north"))] == ["good"] * 6
+    operator.init(Described("clinics", "https://127.0.0.1:9", place.described.roles), tmp_path / "far")
+    far = list(check(read_bundle(tmp_path / "far" / "north")))
+    assert (far[-1].what, far[-1].state) == ("tcp", "bad")
+    operator.init(place.described, tmp_path / "other")
+    other = list(check(read_bundle(tmp_path / "other" / "north")))
+    assert (other[-1].what, other[-1].state) == ("tls", "bad")
+
+
+class TlsNetwork:
+    """A session of peers that reach each other over the real relay."""
+
+    def __init__(self, place: Place) -> None:
+        self.place, self.session, self.deadline = place, secrets.token_hex(32), int(time.time()) + 600
+        self.names = [m.name for m in MEMBERS]
+        place.store.open_session("office", self.session, self.names, self.deadline)
+        self.journals = {name: Journal(":memory:") for name in self.names}
+        self.transports: list[HttpTransport] = []
+        for name, journal in self.journals.items():
+            found = place.store.next(name, 0)
+            while found is not None:  # what earlier tests left behind
+                journal.skip(found.seq)
+                found = place.store.next(name, found.seq)
+            now = time.time()
+            journal.add_session(Session(self.session, tuple(self.names), "office", self.deadline, {}, "running", now))
+
+    def channel(self, name: str) -> Channel:
+        bundle = self.place.bundle(name)
+        transport = HttpTransport(bundle)
+        self.transports.append(transport)
+        peer = Peer(name, bundle.keys, bundle.roster, self.journals[name], transport, polls_itself=True)
+        return RelayChannel(peer, self.session)
+
+
+class TestRelayChannelOverTls(ChannelContract):
+    @pytest.fixture
+    def network(self, place: Place) -> Iterator[Network]:
+        made = TlsNetwork(place)
+        yield made
+        for transport in made.transports:
+            transport.close()
