@@ -1,0 +1,250 @@
+"""E1: errors of what silos learn together, beside the constant, alone, pooled rows and the printed figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.row import Options, Row
+from benchmarks.sharing_tables import SETS, Account, Set, load
+from siloquent.privacy.prices import Budget
+from siloquent.share import ShareSpec, plan
+from siloquent.share.estimate import Advice, Fit, Pool, advise, fit_alone, fit_stacked, shared_scores
+from siloquent.share.estimate.stack import constant_scores
+from siloquent.share.measure.counting import exact_counts, noisy_counts
+from siloquent.share.plan import SharePlan, variance_of
+from siloquent.share.scores import Scores, decided
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+EPSILONS = ("1", "0.5", "0.1")
+STACKERS = 8
+"""Agents of a fold whose stacked model is fitted."""
+PRINTED = {  # PFDS, table 2: logistic regression, or linear regression for numbers
+    "adult": (0.212, 0.226, 0.246),
+    "credit": (0.277, 0.294, 0.301),
+    "debrecen": (0.279, 0.294, 0.345),
+    "bike": (0.127, 0.154, 0.157),
+    "news": (0.079, 0.095, 0.096),
+}
+GOALS: dict[str, tuple[float, float, float]] = {
+    "adult-stacked-local": (0.165, 0.172, 0.177),
+    "adult-shared-local": (0.18, 0.19, 0.23),
+    "adult-shared-sum": (0.150, 0.152, 0.172),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One row's method: which statistic, in which account, with whose noise, shared or stacked."""
+
+    method: str
+    account: Account
+    trust: str
+    stacked: bool
+
+    @property
+    def how(self) -> str:
+        """The method in words."""
+        what = "own rows stacked on" if self.stacked else "releases alone:"
+        noise = "each full noise" if self.trust == "local" else "one noise in all"
+        return f"{what} {self.method}, {self.account}, {noise}"
+
+
+CASES = {
+    "adult": {
+        "stacked-local": Case("marginals", "pure", "local", True),
+        "shared-local": Case("marginals", "pure", "local", False),
+        "shared-sum": Case("gram", "zcdp", "sum", False),
+        "stacked-sum": Case("gram", "zcdp", "sum", True),
+    },
+    "credit": {
+        "stacked-local": Case("marginals", "pure", "local", True),
+        "shared-sum": Case("moments", "zcdp", "sum", False),
+    },
+    "bank": {
+        "stacked-local": Case("marginals", "pure", "local", True),
+        "shared-sum": Case("moments", "zcdp", "sum", False),
+    },
+    "debrecen": {
+        "stacked-local": Case("marginals", "pure", "local", True),
+        "shared-sum": Case("moments", "zcdp", "sum", False),
+    },
+    "bike": {
+        "shared-local": Case("moments", "zcdp", "local", False),
+        "shared-sum": Case("moments", "zcdp", "sum", False),
+        "stacked-sum": Case("moments", "zcdp", "sum", True),
+    },
+    "news": {"shared-sum": Case("moments", "zcdp", "sum", False)},
+}
+
+
+def rows(options: Options) -> Iterator[Row]:
+    """Constant, alone and pooled of each set, then each method at each epsilon; what advice says."""
+    for name in SETS:
+        if options.quick and name != "adult":
+            continue
+        yield from _of_set(options, name)
+    yield from _equal_bins(options)
+    if not options.quick:
+        yield from _advice(options)
+
+
+def _of_set(options: Options, name: str) -> Iterator[Row]:
+    folds = 1 if options.quick else 10 if name == "debrecen" else 4
+    if options.wants(f"{name}-baselines"):
+        yield from _baselines(options, name, folds)
+    for label, case in CASES[name].items():
+        yield from _rows_of(options, name, label, case, folds)
+
+
+def _rows_of(options: Options, name: str, label: str, case: Case, folds: int, *, equal: bool = False) -> Iterator[Row]:
+    for i, epsilon in enumerate(EPSILONS):
+        row = f"{name}-{label}-eps{epsilon}"
+        if options.wants(row):
+            found = load(options.data, name.removesuffix("-equal"), equal_bins=equal)
+            errors, alone = _errors(found, case, epsilon, folds)
+            goals = GOALS.get(f"{name}-{label}")
+            yield Row(
+                row,
+                ours=float(np.mean(errors)),
+                paper=PRINTED[name][i] if name in PRINTED else None,
+                peer=float(np.mean(alone)) if alone else None,
+                goal=goals[i] if goals else None,
+                unit="MSE" if found.source.number else "error",
+                how=f"{case.how}; {found.source.agents} agents, {folds} folds of 10, spread {np.std(errors):.4f}"
+                + ("; peer: alone" if alone else ""),
+            )
+
+
+def _equal_bins(options: Options) -> Iterator[Row]:
+    """Adult with 16 equal bins of each declared range: what bins that know nothing of the set give."""
+    folds = 1 if options.quick else 2
+    for label in ("stacked-local", "shared-sum"):
+        yield from _rows_of(options, "adult-equal", label, CASES["adult"][label], folds, equal=True)
+
+
+def planned(found: Set, method: Any, account: Account, epsilon: str) -> SharePlan:
+    """The plan of one agent."""
+    spec = ShareSpec("t", found.source.label, found.features, Budget(epsilon=epsilon), method=method)
+    return plan(spec, found.schema(account, found.source.agents))
+
+
+def pool_of(chosen: SharePlan, counts: Floats, noises: int, rows_: int) -> Pool:
+    """Counts with so many noises in them as the estimate room gets them."""
+    assert chosen.layout is not None
+    deviations = np.repeat(
+        [float(noises * variance_of(chosen.noise, run.parameter)) ** 0.5 for run in chosen.runs],
+        [run.length for run in chosen.runs],
+    )
+    return Pool(chosen.agreement, chosen.encoding, chosen.layout, counts, deviations, noises, 10 * rows_)
+
+
+def error_of(scores: Scores, chosen: SharePlan, test: Integers) -> float:
+    """The share of wrong labels, or the mean squared error over the declared range as -1..1."""
+    values = scores.of(chosen.encoding, test[:, :-1])
+    if chosen.encoding.is_regression:
+        target = chosen.encoding.target(test[:, -1])
+        return float(np.mean((np.clip(values[:, 0], -1, 1) - target) ** 2))
+    return float(np.mean(decided(values) != test[:, -1]))
+
+
+def _errors(found: Set, case: Case, epsilon: str, folds: int) -> tuple[list[float], list[float]]:
+    chosen = planned(found, case.method, case.account, epsilon)
+    assert chosen.layout is not None
+    errors, alone = [], []
+    for fold, (train, test) in enumerate(found.folds(folds)):
+        agents = found.source.agents
+        who = found.partition(train, agents, np.random.default_rng(900 + fold))
+        noises = agents if case.trust == "local" else 1
+        exact = exact_counts(chosen.layout, found.places[train])
+        parts = [noisy_counts(chosen, np.zeros_like(exact)) for _ in range(noises)]
+        total = exact + sum(parts)
+        if not case.stacked:
+            scores = shared_scores(pool_of(chosen, total.astype(float), noises, len(train)))
+            errors.append(error_of(scores, chosen, found.places[test]))
+            continue
+        for agent in range(min(STACKERS, agents)):
+            own = found.places[train[who == agent]]
+            # An agent leaves its own release out: it would have seen the rows that it is to be judged on.
+            others = total - exact_counts(chosen.layout, own) - parts[agent] if noises > 1 else total
+            left = noises - 1 if noises > 1 else 1
+            scores = shared_scores(pool_of(chosen, others.astype(float), left, len(train)))
+            how = Fit("linear" if chosen.encoding.is_regression else "logistic")
+            errors.append(error_of(fit_stacked(chosen.encoding, own, scores, how), chosen, found.places[test]))
+            alone.append(error_of(fit_alone(chosen.encoding, own, how), chosen, found.places[test]))
+    return errors, alone
+
+
+def _baselines(options: Options, name: str, folds: int) -> Iterator[Row]:
+    """NP-Agt (alone), NP-Pred (all rows, no privacy) and the constant."""
+    found = load(options.data, name)
+    chosen = planned(found, "moments", "zcdp", "1")
+    how = Fit("linear" if chosen.encoding.is_regression else "logistic")
+    results: dict[str, list[float]] = {"constant": [], "alone": [], "pooled": []}
+    for fold, (train, test) in enumerate(found.folds(folds)):
+        who = found.partition(train, found.source.agents, np.random.default_rng(900 + fold))
+        rows_ = found.places[train]
+        scores = constant_scores(chosen.encoding, rows_)
+        results["constant"].append(error_of(scores, chosen, found.places[test]))
+        for agent in range(min(STACKERS, found.source.agents)):
+            scores = fit_alone(chosen.encoding, found.places[train[who == agent]], how)
+            results["alone"].append(error_of(scores, chosen, found.places[test]))
+        if fold == 0:
+            some = rows_[np.random.default_rng(0).permutation(len(rows_))[:8_000]]
+            results["pooled"].append(error_of(fit_alone(chosen.encoding, some, how), chosen, found.places[test]))
+    for label, figures in results.items():
+        yield Row(
+            f"{name}-baselines-{label}",
+            ours=float(np.mean(figures)),
+            unit="MSE" if found.source.number else "error",
+            how=f"no privacy; {folds} folds, spread {np.std(figures):.4f}"
+            + (" (8,000 rows of all agents)" if label == "pooled" else ""),
+        )
+
+
+def _advice(options: Options) -> Iterator[Row]:
+    """How often advice is wrong: yes where sharing makes the held-out error worse, counted over agents."""
+    for name in SETS:
+        row = f"advice-{name}"
+        if not options.wants(row):
+            continue
+        found = load(options.data, name)
+        yes = wrong = seen = 0
+        for epsilon in ("1", "0.1"):
+            for told, gain in _advised(found, epsilon):
+                seen += 1
+                yes += told.recommended
+                wrong += told.recommended and gain > 0
+        yield Row(
+            row,
+            ours=wrong / seen,
+            goal=0.05,
+            unit="wrong yes",
+            how=f"share of {seen} agents told yes whose test error rose; told yes {yes}; local, eps 1 and .1",
+        )
+
+
+def _advised(found: Set, epsilon: str) -> Iterator[tuple[Advice, float]]:
+    case = Case(
+        "moments" if found.source.number else "marginals", "zcdp" if found.source.number else "pure", "local", True
+    )
+    chosen = planned(found, case.method, case.account, epsilon)
+    assert chosen.layout is not None
+    how = Fit("linear" if chosen.encoding.is_regression else "logistic")
+    train, test = next(found.folds(1))
+    agents = found.source.agents
+    who = found.partition(train, agents, np.random.default_rng(900))
+    exact = exact_counts(chosen.layout, found.places[train])
+    total = exact + sum(noisy_counts(chosen, np.zeros_like(exact)) for _ in range(agents - 1))
+    for agent in range(min(STACKERS // 2, agents)):
+        own = found.places[train[who == agent]]
+        others = (total - exact_counts(chosen.layout, own)).astype(float)
+        scores = shared_scores(pool_of(chosen, others, agents - 1, len(train)))
+        told = advise(chosen.encoding, own, scores, replace(how, folds=5))
+        stacked = error_of(fit_stacked(chosen.encoding, own, scores, how), chosen, found.places[test])
+        yield told, stacked - error_of(fit_alone(chosen.encoding, own, how), chosen, found.places[test])
