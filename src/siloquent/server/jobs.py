@@ -58,11 +58,14 @@ class Jobs:
         Raises:
             Refused: the task is unknown, the key is another job's, or the person has too many unfinished ones.
         """
-        from siloquent.server.work import TASKS
+        from siloquent.server.work import FILES, TASKS
 
         if task not in TASKS:
             known = ", ".join(sorted(TASKS))
             raise Refused(422, "unknown_name", f"No task {task[:40]!r} runs as a job. Known: {known}.", fix=known)
+        if named := sorted(set(FILES) & set(spec)):
+            detail = f"A job's spec names no file of the server: {named[0]!r} is for its command line."
+            raise Refused(422, "request_invalid", detail, fix=f"leave {named[0]} out")
         text, number, now = json.dumps(spec, sort_keys=True), f"j-{secrets.token_hex(6)}", int(time.time())
         with self._store.writing() as db:
             known_job = db.execute("SELECT * FROM job WHERE name = ? AND key = ?", (person.name, key)).fetchone()

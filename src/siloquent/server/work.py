@@ -26,7 +26,30 @@ def _sketch(session: Session, spec: dict[str, Any], key: str, max_cost: str | No
     return {"release": session.sketch.save(made).name}
 
 
-TASKS: Mapping[str, Work] = {"sketch": _sketch}
+def _synth(session: Session, spec: dict[str, Any], key: str, max_cost: str | None) -> dict[str, Any]:
+    from siloquent.synth import spec_from_plain
+
+    made = session.synth.synthesize(spec_from_plain(spec), key=key, max_cost=max_cost)
+    return {"release": session.synth.save(made).name}
+
+
+def _search(session: Session, spec: dict[str, Any], key: str, max_cost: str | None) -> dict[str, Any]:
+    from siloquent.search import spec_from_plain
+
+    made = session.search.offer(spec_from_plain(spec), key=key, max_cost=max_cost)
+    return {"release": session.search.save(made).name}
+
+
+def _share(session: Session, spec: dict[str, Any], key: str, max_cost: str | None) -> dict[str, Any]:
+    from siloquent.share import spec_from_plain
+
+    made = session.share.release(spec_from_plain(spec), key=key, max_cost=max_cost)
+    return {"release": session.share.save(made).name}
+
+
+TASKS: Mapping[str, Work] = {"sketch": _sketch, "synth": _synth, "search": _search, "share": _share}
+FILES = ("plan_file", "references")
+"""Words of specs that name files of this machine: whoever comes over HTTP names none."""
 
 
 def main(folder: Path, number: str, most_bytes: int) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from journeys.served import Served, clinic_workspace, serving
 
@@ -24,7 +25,7 @@ def start(client: httpx.Client, key: str, **changed: Any) -> httpx.Response:
 
 
 def ended(client: httpx.Client, job: str) -> dict[str, Any]:
-    for _ in range(1_200):
+    for _ in range(3_600):
         found: dict[str, Any] = client.get(f"/v1/jobs/{job}").json()
         if found["state"] in ("done", "failed", "cancelled"):
             return found
@@ -82,3 +83,21 @@ def test_a_cancelled_job_is_ended_and_says_so(tmp_path: Path) -> None:
         assert client.delete(f"/v1/jobs/{jobs[1]}").json()["state"] == "cancelled"
         assert ended(client, jobs[0])["state"] == "done"
         assert client.get(f"/v1/jobs/{jobs[1]}").json()["state"] == "cancelled"
+
+
+@pytest.mark.parametrize("word", ["plan_file", "references"])
+def test_a_job_names_no_file_of_the_server(served: Served, word: str) -> None:
+    with served.client("ana") as client:
+        found = start(client, f"file {word}", **{word: "/etc/passwd"})
+    assert (found.status_code, found.json()["code"]) == (422, "request_invalid")
+
+
+def test_a_synthetic_table_is_made_as_a_job_and_downloaded(served: Served) -> None:
+    body = {"task": "synth", "spec": {"table": "visits", "budget": {"epsilon": "20"}, "columns": ["age", "ward"]}}
+    with served.client("ana") as client:
+        made = client.post("/v1/jobs", json=body, headers={"Idempotency-Key": "synthetic"})
+        found = ended(client, made.json()["id"])
+        assert found["state"] == "done", found
+        release = client.get(f"/v1/releases/{found['result']['release']}").json()
+        rows = next(one["name"] for one in release["files"] if one["name"].startswith("rows"))
+        assert len(client.get(f"/v1/releases/{release['id']}/files/{rows}").content) > 1_000
