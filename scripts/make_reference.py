@@ -198,7 +198,7 @@ def http_page() -> str:
     from siloquent.server.settings import Settings
 
     lines = ["# HTTP", MADE, "", HTTP_WORDS]
-    for name in ("tables", "answers", "jobs", "releases", "money", "tokens"):
+    for name in ("tables", "answers", "jobs", "releases", "collections", "money", "tokens"):
         router = import_module(f"siloquent.server.routes.{name}").router
         for route in (one for one in router.routes if isinstance(one, APIRoute)):
             method, path = ", ".join(sorted(route.methods or ())), route.path.replace(":path", "")

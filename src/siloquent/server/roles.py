@@ -11,11 +11,12 @@ EVERYBODY: frozenset[Role] = frozenset(("owner", "analyst", "auditor"))
 ANALYST: frozenset[Role] = frozenset(("analyst",))
 OWNER: frozenset[Role] = frozenset(("owner",))
 ASKERS: frozenset[Role] = ANALYST | OWNER
+COLLECTOR: frozenset[Role] = frozenset(("collector",))
 BOOKS: frozenset[Role] = frozenset(("owner", "auditor"))
 
 ROUTES: Mapping[str, frozenset[Role]] = MappingProxyType(
     {
-        "me": EVERYBODY | frozenset(("collector",)),
+        "me": EVERYBODY | COLLECTOR,
         "list_tables": EVERYBODY,
         "show_table": EVERYBODY,
         "put_table": OWNER,
@@ -34,6 +35,10 @@ ROUTES: Mapping[str, frozenset[Role]] = MappingProxyType(
         "verify_release": BOOKS,
         "share_release": OWNER,
         "ask_release": ASKERS,
+        "list_collections": ASKERS | COLLECTOR,
+        "show_collection": ASKERS | COLLECTOR,
+        "send_reports": COLLECTOR,
+        "estimate": ASKERS,
         "list_accounts": EVERYBODY,
         "list_entries": EVERYBODY,
         "ledger_head": EVERYBODY,

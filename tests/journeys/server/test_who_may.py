@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from journeys.clinic import WARDS
 from journeys.served import Served
 from siloquent.server.roles import ROUTES
-from siloquent.server.routes import answers, jobs, money, releases, tables, tokens
+from siloquent.server.routes import answers, collections, jobs, money, releases, tables, tokens
 
 BODIES: dict[str, dict[str, Any]] = {
     "explain": {"json": {"sql": WARDS}},
@@ -19,6 +19,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "put_table": {"json": {"toml": "nonsense"}},
     "upload": {"content": b"a,b\n1,2\n"},
     "ask_release": {"json": {"kind": "modes"}},
+    "send_reports": {"content": b"x"},
+    "estimate": {"json": {"sql": WARDS}},
     "create_token": {"json": {"name": "x", "role": "analyst"}},
 }
 ROLES = {"ana": "analyst", "owner": "owner", "auditor": "auditor", "devices": "collector"}
@@ -26,7 +28,7 @@ ROLES = {"ana": "analyst", "owner": "owner", "auditor": "auditor", "devices": "c
 
 def routes(served: Served) -> list[tuple[str, str, str]]:
     """Name, method and path of every route of the API."""
-    parts = (tables, answers, jobs, releases, money, tokens)
+    parts = (tables, answers, jobs, releases, collections, money, tokens)
     found = [one for part in parts for one in part.router.routes if isinstance(one, APIRoute)]
     assert len({(path, method) for path, m in served.app.openapi()["paths"].items() for method in m}) == len(found)
     return [(one.name, method, f"/v1{one.path}") for one in found for method in one.methods]

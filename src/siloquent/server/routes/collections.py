@@ -1,0 +1,98 @@
+"""Collections: devices send reports that are private already; whoever may asks for estimates, for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import defaultdict
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from starlette.requests import Request
+
+from siloquent.server.guard import guard, house_of
+from siloquent.server.problems import Refused, not_found
+from siloquent.server.routes.bodies import QuestionBody
+from siloquent.server.tokens import Person
+
+router = APIRouter()
+Who = Annotated[Person, Depends(guard)]
+MOST_BYTES = 4 * 2**20
+MOST_DOCUMENT = 64 * 2**20
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+_busy: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+"""One batch at a time for each collection, in this process; the store's file has a lock against others."""
+
+
+@router.get("/collections")
+async def list_collections(request: Request, person: Who) -> dict[str, Any]:
+    """The collections whose documents lie in the workspace."""
+    return {"schema": "siloquent/collection-list/1", "collections": names(Path(request.app.state.folder))}
+
+
+@router.get("/collections/{collection}")
+async def show_collection(request: Request, collection: str, person: Who) -> dict[str, Any]:
+    """What became of the reports so far, by reason and by layer."""
+    made = document_of(Path(request.app.state.folder), collection)
+    return await house_of(request).desk.run(None, lambda session: counted(made, session))
+
+
+@router.post("/collections/{collection}/reports")
+async def send_reports(request: Request, collection: str, person: Who) -> dict[str, Any]:
+    """Take up to 4 MiB of reports in. A report that came before is refused and counted, so sending again is safe."""
+    made, data = document_of(Path(request.app.state.folder), collection), await request.body()
+    if not data or len(data) > MOST_BYTES:
+        raise Refused(413, "body_too_large", f"Between 1 and {MOST_BYTES} bytes of reports are taken at once.")
+    async with _busy[f"{request.app.state.folder}/{collection}"]:
+        taken = await house_of(request).desk.run(None, lambda session: asdict(session.collect.ingest(made, data)))
+    return {"schema": "siloquent/collect-taken/1", "collection": made.digest, "counters": taken}
+
+
+@router.post("/collections/{collection}/estimates")
+async def estimate(request: Request, collection: str, body: QuestionBody, person: Who) -> dict[str, Any]:
+    """Answer a question in SQL from the reports, with standard errors. Free, however often."""
+    made = document_of(Path(request.app.state.folder), collection)
+    return await house_of(request).desk.run(None, lambda session: estimated(made, session, body.sql))
+
+
+def names(folder: Path) -> list[str]:
+    """The collections of a workspace."""
+    return sorted(one.stem for one in (folder / "collections").glob("*.json"))
+
+
+def document_of(folder: Path, name: str) -> Any:
+    """The collection ``name``.
+
+    Raises:
+        Refused: 404; SchemaError: its document was changed.
+    """
+    from siloquent.collect import read_collection
+
+    path = folder / "collections" / f"{name}.json"
+    if not _NAME.fullmatch(name) or not path.is_file() or path.stat().st_size > MOST_DOCUMENT:
+        raise not_found()
+    return read_collection(path.read_text("utf-8"))
+
+
+def counted(made: Any, session: Any) -> dict[str, Any]:
+    """Counters as part of a document of kind ``siloquent/collect-counters/1``."""
+    plain = {"name": made.spec.name, "epoch": made.spec.epoch, "counters": asdict(session.collect.counters(made))}
+    return {"schema": "siloquent/collect-counters/1", **plain}
+
+
+def estimated(made: Any, session: Any, sql: str) -> dict[str, Any]:
+    """An answer as a document of kind ``siloquent/collect-answer/1``."""
+    found = session.collect.estimate(made, sql)
+    rows = [[one.isoformat() if isinstance(one, date) else one for one in row] for row in found.rows]
+    plain = {"collection": made.digest, "sql": found.sql, "columns": found.columns, "rows": rows, "users": found.users}
+    return {
+        "schema": "siloquent/collect-answer/1",
+        **plain,
+        "model_based": [[one.model_based for one in row] for row in found.estimates],
+        "free": True,
+        "guarantee": found.guarantee,
+        "notes": list(found.notes),
+    }

@@ -1,0 +1,45 @@
+"""A device team posts reports over HTTP: each counts once, and estimates come with their errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from journeys.served import clinic_workspace, serving
+from siloquent import collect
+
+SPEC = """\
+format = 1
+name = "walks"
+epoch = 1
+epsilon = "4"
+[[service]]
+name = "walks"
+everyone = true
+attribute = [{ name = "mood", type = "category", values = ["1", "2", "3"], null = "cell", other = "cell" }]
+"""
+
+
+def test_reports_count_once_and_estimates_have_errors(tmp_path: Path) -> None:
+    folder = clinic_workspace(tmp_path / "w")
+    made = collect.design(collect.parse_spec(SPEC))
+    (folder / "collections").mkdir()
+    (folder / "collections" / "walks-1.json").write_text(made.to_json())
+    devices = [collect.Device(user=f"u{i}", key=bytes(range(32))) for i in range(2_000)]
+    data = b"".join(
+        collect.perturb(made, "walks", [{"mood": str(1 + i % 2)}], device) for i, device in enumerate(devices)
+    )
+    with serving(folder) as served, served.client("devices") as sender, served.client("ana") as ana:
+        first = sender.post("/v1/collections/walks-1/reports", content=data).json()
+        again = sender.post("/v1/collections/walks-1/reports", content=data).json()
+        assert (first["counters"]["accepted"], again["counters"]["duplicate"]) == (2_000, 2_000)
+        assert sender.post("/v1/collections/walks-1/reports", content=b"").status_code == 413
+        assert sender.post("/v1/collections/nothing/reports", content=data).status_code == 404
+        assert ana.post("/v1/collections/walks-1/reports", content=data).status_code == 403
+        assert sender.post("/v1/collections/walks-1/estimates", json={"sql": "x"}).status_code == 403
+        found = ana.post(
+            "/v1/collections/walks-1/estimates", json={"sql": "SELECT COUNT(*) FROM walks WHERE mood = '1'"}
+        )
+        assert found.status_code == 200, found.text
+        value, error, low, high = found.json()["rows"][0]
+        assert low < value < high
+        assert abs(value - 1_000) < 7 * error
