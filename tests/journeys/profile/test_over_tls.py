@@ -25,7 +25,7 @@ task = "profile"
 tables = ["prices"]
 columns = ["supplier", "city", "ward", "specialty"]
 protocols = ["padded/1"]
-max_sets = 10000
+max_sets = 400
 moderators = ["office"]
 approve = "auto"
 """

@@ -39,6 +39,12 @@ class SessionPlan:
     warnings: tuple[str, ...]
 
 
+def most_sets(spec: ProfileSpec) -> int:
+    """How many sets a session of ``spec`` asks at most: its own limit, or every set of columns once."""
+    every = (1 << len(spec.columns)) - 1 + int(spec.empty_lhs)
+    return every if spec.max_sets is None else min(every, spec.max_sets)
+
+
 def explain(
     spec: ProfileSpec, *, columns: Sequence[Column] = (), parties: int = 3, workers: int = 3, rows: int = 1_000
 ) -> SessionPlan:
@@ -50,7 +56,6 @@ def explain(
     """
     d, most = len(spec.columns), spec.most
     least = 0 if spec.empty_lhs else 1
-    sets = sum(math.comb(d, k) for k in range(least, min(d, most + 1) + 1))
     votes = sum(math.comb(d, k) * (d - k) for k in range(least, min(d - 1, most) + 1))
     points = parties * (size_class(rows) if spec.size_class else rows)
     if spec.protocol == "smfd":
@@ -63,7 +68,7 @@ def explain(
         parties=parties,
         workers=workers,
         rows=rows,
-        most_sets=sets,
+        most_sets=most_sets(spec),
         most_votes=votes,
         set_bytes=set_bytes,
         set_seconds=set_us / 1e6,

@@ -35,6 +35,7 @@ class ProfileSpec:
             the thesis' protocol on a sound group, for comparison.
         canaries: How many made-up requests per real one watch the workers.
         min_rows: A party with fewer rows declines.
+        max_sets: No session asks more sets than this; None: as many as there are.
         size_class: Whether batches are rounded up, so that others learn a party's number of rows to 6 % only.
         deadline: Seconds that the whole session may take.
     """
@@ -48,6 +49,7 @@ class ProfileSpec:
     protocol: Protocol = "padded"
     canaries: Fraction = Fraction(1, 20)
     min_rows: int = 30
+    max_sets: int | None = None
     size_class: bool = True
     deadline: float = 86_400.0
 
@@ -75,6 +77,8 @@ class ProfileSpec:
         if not isinstance(self.min_rows, int) or self.min_rows < 2:
             # One row is one value: what is shared of it is membership of that row.
             raise RequestError("min_rows is at least 2: a single row would be shown whole.", fix="min_rows=30")
+        if self.max_sets is not None and not (isinstance(self.max_sets, int) and self.max_sets >= 1):
+            raise RequestError(f"max_sets is a whole number of at least 1, not {self.max_sets!r}.", fix="max_sets=400")
         if self.protocol == "smfd" and (self.empty_lhs or "keys" in self.kinds):
             raise RequestError("The thesis' protocol has neither empty left sides nor keys.", fix='protocol="padded"')
         if not self.deadline > 0:

@@ -10,26 +10,32 @@ from typing import Any
 from siloquent.errors import ProtocolError, RequestError
 from siloquent.federation.payload import canonical
 from siloquent.maths.dependencies import FD
+from siloquent.profile.plan.costs import most_sets
 from siloquent.profile.spec import Column, ProfileSpec, column_from_plain, spec_from_plain
 
 VERSION = 1
-MOST_SETS = 10_000
+MOST_SETS = 2**16
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A session's spec with the columns' types; ``most_sets``: no party answers more requests."""
+    """A session's spec with the columns' types.
+
+    ``most_sets``: no party answers more requests; 0: the spec's own limit.
+    """
 
     spec: ProfileSpec
     columns: tuple[Column, ...]
-    most_sets: int = MOST_SETS
+    most_sets: int = 0
 
     def __post_init__(self) -> None:
+        if not self.most_sets:
+            object.__setattr__(self, "most_sets", min(MOST_SETS, most_sets(self.spec)))
         if tuple(column.name for column in self.columns) != self.spec.columns:
             raise RequestError("The columns' types are not those of the spec's columns.")
         if not 1 <= self.most_sets <= MOST_SETS:
-            raise RequestError(f"most_sets is 1 to {MOST_SETS:,}.")
+            raise RequestError(f"A session asks 1 to {MOST_SETS:,} sets.", fix="max_sets=400")
 
     def to_plain(self) -> dict[str, Any]:
         """As the invitation holds it."""
