@@ -28,7 +28,7 @@ from siloquent.federation.role import Role, begin, hold
 from siloquent.federation.roster import Role as RosterRole
 from siloquent.federation.roster import Roster
 from siloquent.federation.seal import Keys
-from siloquent.federation.sums import PROTOCOL, SERVICE, Sum, SumSpec, collect, give, worker_part
+from siloquent.federation.sums import PROTOCOL, SERVICE, Sum, SumSpec, Y, collect, give, worker_part
 from siloquent.federation.walks import Walks
 
 MEMBERS = Members(
@@ -117,6 +117,9 @@ class SimJournal(Journal):
     def put(self, session: str, key: str, value: bytes) -> None:
         with self.simulation.at(self.name):
             super().put(session, key, value)
+            if key == Y:  # a vector that was drawn and never kept has left nothing, and may be drawn again
+                place = (self.name, bytes.fromhex(session))
+                self.simulation.outcome.measured[place] = self.simulation.outcome.measured.get(place, 0) + 1
 
     def delivered(self, n: int) -> None:
         with self.simulation.at(self.name):
@@ -325,14 +328,12 @@ class Simulation:
             sessions = peer.journal.sessions()
             if sessions and all(known.is_over for known in sessions) and not self._moderates():
                 return
-            with suppress(ProtocolError):
+            with suppress(ProtocolError, sqlite3.OperationalError):  # as the thread that polls does
                 peer.poll(5.0)
             peer.clock.sleep(1.0)
 
     def _party(self, channel: Channel, invitation: Invitation, desk: object) -> None:
         def noisy() -> np.ndarray[Any, np.dtype[np.int64]]:
-            place = (channel.me, channel.session)
-            self.outcome.measured[place] = self.outcome.measured.get(place, 0) + 1
             return self.vectors[channel.me]
 
         self.outcome.sums[channel.me, channel.session] = give(channel, self.spec, noisy)

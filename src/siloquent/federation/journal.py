@@ -1,8 +1,8 @@
 """A role's memory: what it took, what it said, what it keeps secret. Written before anything leaves, SQLite, durable.
 
 A role that is killed at any point reads it and goes on: what was sent is sent again to the byte, what was received is
-there, and who was in at a ``gather`` stays in. Seeds are overwritten when they are erased (``secure_delete``); on disks
-that keep old blocks this is best effort: put the bundle on a RAM disk where that matters.
+there, and who was in at a ``gather`` stays in. Seeds are overwritten when they are erased; on disks that keep old
+blocks this is best effort: put the bundle on a RAM disk where that matters.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ CREATE TABLE IF NOT EXISTS gathered (
 CREATE TABLE IF NOT EXISTS kept (
   session TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, PRIMARY KEY (session, key));
 """
+# Sealed payloads may lie in freed pages: they are sealed. What a part keeps is overwritten before it goes.
+_OVERWRITE = "UPDATE kept SET value = zeroblob(length(value)) WHERE session = ?"
 FINAL = ("refused", "ended", "aborted", "expired")
 
 
@@ -74,7 +76,7 @@ class Journal:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=30)
         self._db.row_factory = sqlite3.Row
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=FAST"):
             self._db.execute(f"PRAGMA {pragma}")
         self._db.executescript(_TABLES)
 
@@ -224,6 +226,7 @@ class Journal:
     def forget_secrets(self, session: str) -> None:
         """At the end: seeds, noisy vectors and payloads go, headers stay for ``federation verify``."""
         with self._transaction() as db:
+            db.execute(_OVERWRITE, (session,))
             db.execute("DELETE FROM kept WHERE session = ?", (session,))
             db.execute("UPDATE message SET sealed = NULL WHERE session = ?", (session,))
         with self._lock:
@@ -253,7 +256,9 @@ class Journal:
 
     def erase(self, session: str, key: str) -> None:
         """Forget a part's ``key``."""
-        self._write("DELETE FROM kept WHERE session = ? AND key = ?", session, key)
+        with self._transaction() as db:
+            db.execute(f"{_OVERWRITE} AND key = ?", (session, key))
+            db.execute("DELETE FROM kept WHERE session = ? AND key = ?", (session, key))
 
     def headers(self, session: str) -> list[tuple[bytes, bytes]]:
         """All headers with their signatures, in this role's order."""
