@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from siloquent.door import Session
-from siloquent.errors import BudgetExceeded, KeyReused, RequestError
+from siloquent.errors import BudgetExceeded, KeyReused, NotAllowed, RequestError
+from siloquent.synth import Budget
 from siloquent.synth.estimate.tree import TreeLearner
 from siloquent.synth.measure.journal import Journal
 from siloquent.synth.measure.run import measure
 from siloquent.synth.plan.tree import plan_tree
+from siloquent.synth.release import load_model, save_release
 from siloquent.synth.spec.measured import measurements_from_bytes
 from unit.synth.people import opened, rows, spec
 
@@ -78,8 +80,6 @@ def test_a_release_is_what_the_ledger_keeps(tmp_path: Path) -> None:
 
 
 def test_the_model_makes_rows_where_the_table_is_not_declared(tmp_path: Path) -> None:
-    from siloquent.synth.release import load_model, save_release
-
     with opened(tmp_path / "w", rows(300)) as session:
         made = session.synth.synthesize(spec(rows=60))
     folder = save_release(made, tmp_path / "elsewhere")
@@ -92,10 +92,8 @@ def test_the_key_belongs_to_one_request_and_limits_are_kept(tmp_path: Path) -> N
         paid = spent(session)
         with pytest.raises(KeyReused):
             session.synth.synthesize(spec(rows=21), key=KEY)
-        with pytest.raises(RequestError, match="more than the 0.0001"):
+        with pytest.raises(RequestError, match=r"more than the 0\.0001"):
             session.synth.synthesize(spec(rows=20), max_cost="0.0001")
-        from siloquent.synth import Budget
-
         with pytest.raises(BudgetExceeded):
             session.synth.synthesize(spec(budget=Budget(rho="1000")))
         assert spent(session) == paid
@@ -113,8 +111,6 @@ def test_neighbours_see_the_same_steps_and_shapes(tmp_path: Path) -> None:
 
 
 def test_a_permit_for_nothing_opens_nothing(tmp_path: Path) -> None:
-    from siloquent.errors import NotAllowed
-
     with opened(tmp_path / "w", rows(50)) as session:
         schema = session.schema("people")
         chosen = plan_tree(spec(), schema)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from siloquent.errors import ConstraintProblem
 from siloquent.synth.estimate.keep import violations
 from unit.synth.people import opened, planned, schema, spec
 
@@ -43,8 +44,6 @@ VALUES = st.tuples(
 def test_no_hard_constraint_is_broken_whatever_the_rows(
     rules: list[str], rows: list[Any], number: int, accountant: str
 ) -> None:
-    from siloquent.errors import ConstraintProblem
-
     given_toml = {"columns": COLUMNS, "rules": f"constraint = [{', '.join(rules)}]", "size_hint": None}
     try:
         planned(schema(accountant=accountant, **given_toml), rows=number)

@@ -1,0 +1,111 @@
+"""A synthetic table from the command line: plan, run, rows, report, check; killed and gone on; refusals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.csv
+import pytest
+
+from journeys.clinic import Person, Types
+from journeys.documents import faults
+from siloquent.cli.kinds import json_schema
+from siloquent.errors import UnknownName
+
+RUN = ("synth", "run", "visits", "--epsilon", "0.8", "--quality", "fast", "--rows", "400")
+
+
+def spent(owner: Person) -> int:
+    """What the table's account has spent; nothing where it was never opened."""
+    try:
+        return owner.spent()
+    except UnknownName:
+        return 0
+
+
+def test_the_plan_shows_price_and_steps_and_costs_nothing(owner: Person, types: Types) -> None:
+    said = types("synth", "plan", *RUN[2:])
+    assert said.status == 0
+    for words in ("rho 0.0", "more rows are free", "not touched; nothing was spent", "single columns"):
+        assert words in said.out
+    document = types("synth", "plan", *RUN[2:], "--json").document
+    assert list(faults(document, json_schema("synth-plan"))) == []
+    assert spent(owner) == 0
+
+
+def test_run_rows_report_check_and_verify(owner: Person, types: Types) -> None:
+    made = types(*RUN, "--yes", "--key", "first", "--json")
+    assert made.status == 0, made
+    assert list(faults(made.document, json_schema("synth"))) == []
+    assert made.document["rows"] == 400
+    paid = owner.spent()
+    release = Path(made.document["release"]).name
+    again = types(*RUN, "--yes", "--key", "first", "--json").document
+    assert again["receipt"] == made.document["receipt"]
+    drawn = types("synth", "rows", release, "--rows", "50", "--where", "ward = 'icu'", "-o", "more.csv", "--json")
+    assert list(faults(drawn.document, json_schema("synth-rows"))) == []
+    table = pyarrow.csv.read_csv(owner.folder / "more.csv")
+    assert (table.num_rows, table.column("ward").unique().to_pylist()) == (50, ["icu"])
+    assert "ward" in types("synth", "rows", release, "--rows", "5").out
+    report = types("synth", "report", release, "--json").document
+    assert list(faults(report, json_schema("synth-report"))) == []
+    assert types("synth", "report", release, "-o", "page.html").status == 0
+    page = (owner.folder / "page.html").read_text()
+    assert page.count("<svg") >= 3
+    assert "<script" not in page
+    assert "src=" not in page
+    assert types("synth", "check", release).status == 0
+    assert types("verify", release).status == 0
+    assert owner.spent() == paid
+
+
+def test_a_spec_file_is_a_request(owner: Person, types: Types) -> None:
+    (owner.folder / "spec.toml").write_text(
+        'table = "visits"\nbudget = { epsilon = "0.5" }\ncolumns = ["age", "ward"]\n'
+        'targets = ["ward"]\nquality = "fast"\n'
+    )
+    document = types("synth", "plan", "spec.toml", "--json").document
+    assert document["columns"] == ["age", "ward"]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "says"),
+    [
+        (("synth", "run", "visits"), 2, "--epsilon 1"),
+        ((*RUN, "--targets", "wrad", "--yes"), 2, "Did you mean 'ward'"),
+        ((*RUN, "--engine", "magic", "--yes"), 2, "no engine"),
+        ((*RUN, "--rows", "0", "--yes"), 2, "rows is a whole number"),
+        (("synth", "run", "visits", "--epsilon", "0.0001", "--yes"), 4, "nothing could be learned"),
+        (("synth", "run", "visits", "--rho", "50", "--yes"), 3, "left"),
+        (RUN, 2, "nobody is here to agree"),
+        (("synth", "rows", "nothing"), 2, "no release"),
+    ],
+)
+def test_what_cannot_be_done_costs_nothing(
+    owner: Person, types: Types, words: tuple[str, ...], status: int, says: str
+) -> None:
+    said = types(*words)
+    assert said.status == status, said
+    assert says in said.err
+    assert spent(owner) == 0
+
+
+def test_a_run_that_was_killed_goes_on_without_paying_twice(owner: Person, types: Types) -> None:
+    words = ["--workspace", str(owner.folder), *RUN, "--quality", "best", "--key", "long", "--yes"]
+    process = subprocess.Popen([sys.executable, "-m", "siloquent", *words], env={**os.environ, "COLUMNS": "80"})
+    end = time.monotonic() + 60
+    while time.monotonic() < end and process.poll() is None and not list((owner.folder / "runs").rglob("step-00*.npz")):
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    paid = owner.spent()
+    assert paid > 0
+    done = types(*RUN, "--quality", "best", "--key", "long", "--yes", "--json")
+    assert done.status == 0, done
+    assert owner.spent() == paid
+    assert not list((owner.folder / "runs").rglob("*.npz"))
