@@ -22,7 +22,7 @@ from siloquent.version import VERSION
 
 State = Literal["good", "missing", "bad"]
 PACKAGES = ("opendp", "duckdb", "sqlglot", "pyarrow", "numpy", "scipy", "numba", "pydantic", "sqlalchemy", "narwhals")
-EXTRAS = {"postgres": "psycopg", "spark": "pyspark"}
+EXTRAS = {"postgres": "psycopg", "spark": "pyspark", "federation": "cryptography"}
 LEAST_DISK_BYTES = 100 * 2**20
 # Files over the network do not lock as SQLite needs it.
 REMOTE = {"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "afs"}
@@ -75,6 +75,8 @@ def examine(folder: Path | None) -> Iterator[Finding]:
         return
     for look in (_disk, _file_system, _modes, _ledger):
         yield look(folder)
+    for bundle in sorted({path.parent for path in (*folder.glob("*/bundle.toml"), *folder.glob("*/*/bundle.toml"))}):
+        yield _certificate(bundle)
 
 
 def _package(name: str) -> Finding:
@@ -162,6 +164,22 @@ def _modes(folder: Path) -> Finding:
     if loose and folder.stat().st_mode & 0o001:
         return Finding("file modes", "missing", f"others may read {', '.join(loose)}", f"chmod o-rwx {folder}")
     return Finding("file modes", "good", "no other user of this machine reads rows or ledger")
+
+
+def _certificate(bundle: Path) -> Finding:
+    """How long the certificate of a federation's role lasts: to be mended from 3 days before its end."""
+    from siloquent.errors import MissingExtra, SiloquentError
+    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.checking import certificate_days
+
+    what = f"bundle {bundle.name}"
+    try:
+        tried = certificate_days(read_bundle(bundle))
+    except MissingExtra as missing:
+        return Finding(what, "missing", missing.detail, missing.fix)
+    except SiloquentError as refused:
+        return Finding(what, "bad", refused.detail, refused.fix)
+    return Finding(what, "bad" if tried.state == "bad" else "good", tried.found, tried.fix)
 
 
 def _ledger(folder: Path) -> Finding:

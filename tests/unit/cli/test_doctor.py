@@ -47,3 +47,15 @@ def test_a_ledger_that_does_not_open_must_be_mended(tmp_path: Path) -> None:
     state, fix = found(folder)["ledger"]
     assert state == "bad"
     assert fix
+
+
+def test_a_bundles_certificate_is_looked_at(tmp_path: Path) -> None:
+    from siloquent.federation import operator
+
+    folder = create_workspace(tmp_path / "clinic").folder
+    roles = (("north", "party", "North"), ("office", "moderator", "Registry"))
+    operator.init(operator.Described("clinics", "https://127.0.0.1:9", roles), folder / "bundles")
+    assert found(folder)["bundle north"] == ("good", "")
+    (folder / "bundles" / "north" / "seal.key").chmod(0o644)
+    state, fix = found(folder)["bundle north"]
+    assert (state, "chmod" in fix) == ("bad", True)
