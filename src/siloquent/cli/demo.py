@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +16,7 @@ from siloquent.errors import RequestError, SiloquentError
 if TYPE_CHECKING:
     from rich.rule import Rule
 
-FOLDER = Path("demo-clinic")
+FOLDER, PORT = Path("demo-clinic"), 8642
 
 
 def register(app: typer.Typer) -> None:
@@ -26,6 +28,11 @@ def demo(
     options: Options,
     folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="Where the demo's workspace goes.")] = FOLDER,
     quick: Annotated[bool, typer.Option("--quick", help="Only the first answer and its free repeat.")] = False,
+    serve: Annotated[
+        bool | None,
+        typer.Option("--serve/--no-serve", help="Leave its pages running (default: where somebody can look at them)."),
+    ] = None,
+    port: Annotated[int, typer.Option("--port", help="Where its pages are.")] = PORT,
 ) -> int:
     """Make a clinic that does not exist, and ask it questions: prices, answers, refusals, the ledger."""
     from siloquent.cli.app import run
@@ -45,7 +52,23 @@ def demo(
             raise SiloquentError(f"Step {number} of the demo ended with {status}, not {step.ends}.", spent="as shown")
     screen.show(_rule(0))
     screen.line(_NEXT.format(folder=shlex.quote(str(folder))))
+    if serve or (serve is None and screen.can_ask and find_spec("fastapi") is not None):
+        _serve(options, folder, port)
     return 0
+
+
+def _serve(options: Options, folder: Path, port: int) -> None:
+    """The demo's pages for Ana, until somebody stops them."""
+    from siloquent.cli import serve
+    from siloquent.server.store import Store
+    from siloquent.server.tokens import Tokens
+
+    there = replace(options, workspace=folder)
+    store = Store(folder / "server.sqlite")
+    token = Tokens(store).create("ana", "analyst", days=1)[3:11]
+    store.close()
+    options.screen.line("\nThe same in a browser, as Ana. The link opens one session, within a minute:")
+    serve.serve(there, port=port, login=token)
 
 
 def _rule(number: int) -> Rule:
