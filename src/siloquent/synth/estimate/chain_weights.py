@@ -19,8 +19,8 @@ LONGEST = 2.0
 def fit_weights(model: ChainModel, rates: Mapping[int, float], *, seed: int = 0) -> ChainModel:
     """The model with weights at which 5,000 simulated rows break each constraint at its rate, as nearly as can be.
 
-    Ten passes, a secant step for all weights together in each; a rate falls as its weight rises, and a weight may be
-    negative. Every pass draws with the same seed, so that what changes is the weights.
+    Ten passes, a secant step (Broyden's) for all weights together in each; a rate falls as its weight rises, and a
+    weight may be negative. Rates that only move together cannot be met apart. Every pass draws with the same seed, so that what changes is the weights.
 
     Args:
         rates: The wanted share of pairs, by the number of a soft constraint over two rows; others keep weight 0.
@@ -34,16 +34,16 @@ def fit_weights(model: ChainModel, rates: Mapping[int, float], *, seed: int = 0)
     unit = 1.0 / (np.exp(wanted) * REFERENCE_ROWS)
     weights = np.zeros(len(numbers))
     gap = _log_rates(model, numbers, weights, seed) - wanted
-    best, least, slope = weights, float(np.abs(gap).max()), np.ones(len(numbers))
+    best, least = weights, float(np.abs(gap).max())
+    # How the logarithms of the rates answer to the weights, in units in which one rate alone would fall by about one.
+    answer = -np.eye(len(numbers))
     for _ in range(PASSES - 1):
         if least <= CLOSE:
             break
-        step = np.clip(gap / slope, -LONGEST, LONGEST)
+        step = np.clip(-np.linalg.lstsq(answer, gap, rcond=None)[0], -LONGEST, LONGEST)
         trial = weights + step * unit
         found = _log_rates(model, numbers, trial, seed) - wanted
-        moved = np.abs(step) > 1e-9
-        # How far the logarithm of a rate falls per unit of its weight, within what a secant may be trusted.
-        slope = np.where(moved, np.clip((gap - found) / np.where(moved, step, 1.0), 0.1, 10.0), slope)
+        answer += np.outer(found - gap - answer @ step, step) / max(float(step @ step), 1e-12)
         weights, gap = trial, found
         if float(np.abs(gap).max()) < least:
             best, least = weights, float(np.abs(gap).max())

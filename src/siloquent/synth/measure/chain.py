@@ -164,12 +164,12 @@ def noisy_gradient(network: Network, rows: NDArray[np.integer], training: Traini
     Privacy:
         One step of ``SampledGaussian``: rate ``training.rate``, multiplier ``training.multiplier``.
     """
-    chosen = coins(_dyadic(training.rate), size=len(rows))
+    chosen = coins(dyadic(training.rate), size=len(rows))
     exact = clipped_sum(network, rows[chosen], quanta)
     return add_gaussian(exact, variance=training.variance) / quanta.per_unit
 
 
-def _dyadic(rate: Fraction) -> Weight:
+def dyadic(rate: Fraction) -> Weight:
     """A coin whose weight has at most 64 binary digits."""
     numerator = int(rate * 2**64)
     assert Fraction(numerator, 2**64) == rate
