@@ -3,7 +3,9 @@
 group      Group (Protocol), Ristretto: batches of 32-byte elements, scalars that never become Python integers
 points     check_points: canonical, not the identity, no duplicates, before any use of received points
 hashing    expand_message, hash to 64 bytes for the group's map (RFC 9380)
-seeds      derive, scalar_of, stream, Ratchet: every secret of a session from few seeds, none used twice
+seeds      derive, scalar_of, stream: every secret of a session from few seeds
+keeping    seeds in a role's state: drawn once, replaced after each pass
+framing    several batches in one message
 permute    permutation of a batch from a key
 proofs     Schnorr proof that a worker knows its key
 chain      blind -> hop -> .. -> tally: which values several parties share, of blinded sets

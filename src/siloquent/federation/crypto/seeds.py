@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
 
-from siloquent.errors import ProtocolError
 from siloquent.federation.crypto.group import SCALAR, Group
 
 SEED = 32
@@ -45,20 +43,3 @@ def stream(seed: bytes, label: str, session: bytes, *numbers: int, size: int) ->
 def following(seed: bytes, step: int) -> bytes:
     """The seed of the next pass; the old one cannot be found from it."""
     return hashlib.blake2b(b"next" + step.to_bytes(8, "big"), key=seed, digest_size=SEED).digest()
-
-
-@dataclass(slots=True)
-class UsedOnce:
-    """The (label, query, attempt) triples whose secrets were used in this role's session; a repeat is refused."""
-
-    seen: set[tuple[str, int, int]] = field(default_factory=set)
-
-    def take(self, label: str, query: int, attempt: int = 0) -> None:
-        """Note a use.
-
-        Raises:
-            ProtocolError: ``secret_reuse``.
-        """
-        if (label, query, attempt) in self.seen:
-            raise ProtocolError("secret_reuse")
-        self.seen.add((label, query, attempt))

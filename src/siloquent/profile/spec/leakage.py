@@ -11,14 +11,15 @@ def statement(
     """(role, what it learns) for one protocol; without numbers where they are not known yet."""
     asked = "the sets asked" if sets is None else f"the {sets} sets asked"
     voted = "the candidates voted on" if votes is None else f"the {votes} candidates voted on"
-    groups = "how many values each group of two or more parties shares"
+    groups = f"how many values each group of two or more of the {parties} parties shares"
+    everybody = f"all {workers} workers together"
     if protocol == "smfd":
         return (
             ("party", f"the result, and the order of {asked}"),
             ("first worker", "each party's number of distinct values, by set"),
             ("other workers", "the number of values of all parties together, by set"),
             ("moderator", f"of {asked}: how many distinct values there are and how many k parties share, for every k"),
-            ("all workers together", "whether a guessed value occurs, and in how many parties"),
+            (everybody, "whether a guessed value occurs, and in how many parties"),
         )
     fast = protocol == "fast"
     sizes = "each party's number of distinct values, by set" if fast else "each party's size class"
@@ -30,7 +31,7 @@ def statement(
         ("last worker", f"by set, but not which set: {last}; one bit for each of {voted}, but not which"),
         ("moderator", f"dependencies of every party; of {asked}: {told}"),
         ("relay", "who sends to whom, when, and how many bytes"),
-        ("all workers together", "whether a guessed value occurs, and at which parties"),
+        (everybody, "whether a guessed value occurs, and at which parties"),
     )
 
 
