@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from siloquent.schema import Attribute, Budget, Domain, TableSchema
 from siloquent.search import Budget as Price
-from siloquent.search import KeyOf, Offer, OfferPlan, OfferSpec, plan
+from siloquent.search import Feature, KeyOf, Offer, OfferPlan, OfferSpec, plan
 from siloquent.search.measure import SumBatch, noisy, whole_records
+from siloquent.search.measure.ranges import Clip, clipped, selected_range
+from siloquent.search.offers import Measured
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -33,7 +35,7 @@ def planned(
 ) -> OfferPlan:
     """A plan for numbers in -1..1, joined by a key of so many values."""
     ends: dict[str, Any] = {"lo": Decimal(-1), "hi": Decimal(1), "grid": Decimal(1) / GRID}
-    numbers = tuple(Attribute(name, "real", outside="clamp", **ends) for name in names)
+    numbers = tuple(Attribute(name, "real", outside="clamp", null="value", null_value=0, **ends) for name in names)
     key = tuple(
         Attribute("k", "integer", lo=Decimal(0), hi=Decimal(keys - 1), grid=Decimal(1)) for _ in range(min(keys, 1))
     )
@@ -53,6 +55,22 @@ def planned(
     )
 
 
+def offered(made: OfferPlan, places: dict[str, Integers]) -> Offer:
+    """An offer of places by attribute's name, -1 for missing ones, with estimated ranges where the plan has them."""
+    import pyarrow as pa
+
+    clips: list[Clip | None] = [None for _ in made.features]
+    if made.rate is not None:
+        for i, feature in enumerate(made.features):
+            known = places[feature.name][places[feature.name] >= 0]
+            clips[i] = selected_range(np.bincount(known, minlength=feature.steps), made.rate)
+    features = tuple(map(clipped, made.features, clips))
+    spec = made.spec
+    kernel = SumBatch(features, made.keys, made.steps, spec.norm_cut, spec.second_moments, tuple(clips))
+    batch = pa.RecordBatch.from_arrays([pa.array(column) for column in places.values()], names=list(places))
+    return _offer(made, features, noisy(made, kernel.unpacked(kernel(batch))))
+
+
 def released(made: OfferPlan, numbers: Floats, cells: Integers | None = None) -> Offer:
     """An offer of rows in -1..1, shape (rows, numbers), and of their keys."""
     places = np.rint((np.clip(numbers, -1, 1) + 1) * GRID).astype(np.int64)
@@ -60,11 +78,15 @@ def released(made: OfferPlan, numbers: Floats, cells: Integers | None = None) ->
     records = whole_records(made.features, named, len(places), made.steps, made.spec.norm_cut)
     kernel = SumBatch(made.features, made.keys, made.steps, made.spec.norm_cut, made.spec.second_moments)
     exact = kernel.unpacked(kernel.summed(records, [] if cells is None else [cells]))
+    return _offer(made, made.features, noisy(made, exact))
+
+
+def _offer(made: OfferPlan, features: tuple[Feature, ...], measured: Measured) -> Offer:
     return Offer(
         table="t",
-        features=made.features,
+        features=features,
         keys=made.keys,
-        measured=noisy(made, exact),
+        measured=measured,
         steps=made.steps,
         noise=made.noise,
         parameters=made.parameters,

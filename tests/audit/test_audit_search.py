@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,9 @@ from audit.harness import assert_caught, assert_private
 from siloquent.privacy import accountant, epsilon_of_zcdp
 from siloquent.search import Budget, OfferPlan, plan
 from siloquent.search.measure import SumBatch, noisy
+from siloquent.search.measure.ranges import selected_range
 from siloquent.search.offers import Measured
+from siloquent.search.plan.ranges import selection
 from unit.search.tables import PURE, ROW, USER, ZCDP, schema, spec
 
 pytestmark = pytest.mark.statistical
@@ -171,3 +174,35 @@ def test_an_order_without_noise_is_caught() -> None:
     made = planned()
     wrong = replace(made, parameters=(None, made.parameters[1], None))
     assert_caught(release(wrong), PAIRS["row", "add-remove"], n=4_000, **claim(made))
+
+
+# Estimated ranges.
+
+FEW, WIDE = 12_000, 24
+
+
+def ranges(rate: Fraction) -> Callable[[list[int], int], NDArray[np.int64]]:
+    """Both ends of a range of 24 places, from the places of the rows, many times over."""
+
+    def run(places: list[int], n: int) -> NDArray[np.int64]:
+        counts = np.bincount(np.array(places, dtype=np.int64), minlength=WIDE)
+        return np.array([selected_range(counts, rate)[:2] for _ in range(n)], dtype=np.int64)
+
+    return run
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_estimated_ranges_keep_their_claim(adjacency: str) -> None:
+    features = plan(spec(features=("x",)), schema()).features
+    rate, event = selection(features, schema(budget=PURE, adjacency=adjacency), Fraction(1))
+    pairs = {"add-remove": ([5, 6, 7], [5, 6, 7, 20]), "replace-one": ([5, 6, 7, 0], [5, 6, 7, 23])}
+    price = float(accountant("pure").price(event).amount)
+    assert 0.99 < price <= 1
+    assert_private(ranges(rate), pairs[adjacency], n=FEW, epsilon=price)
+
+
+def test_ranges_that_are_selected_five_times_too_sharply_are_caught() -> None:
+    features = plan(spec(features=("x",)), schema()).features
+    rate, event = selection(features, schema(budget=PURE), Fraction(1))
+    price = float(accountant("pure").price(event).amount)
+    assert_caught(ranges(5 * rate), ([2] * 3, [2] * 3 + [20]), n=FEW, epsilon=price)

@@ -14,6 +14,7 @@ from siloquent.privacy.prices import Budget, Exact
 Mechanism = Literal["joint", "fpm", "fpm-opt"]
 SecondMoments = Literal["total", "per-key", "none"]
 Kind = Literal["join", "union"]
+Range = Literal["declared", "quantiles"]
 Model = Literal["linear", "logistic", "poisson"]
 MOST_FEATURES = 500
 MOST_KEYS = 8
@@ -76,6 +77,7 @@ class OfferSpec:
         mechanism: "joint", or the paper's "fpm" and "fpm-opt" for comparison.
         norm_cut: Records longer than this are drawn in (1: half a declared range); None: none is, at more noise.
         indicators: Features whose missing values get a feature of their own; else NULL counts as the range's centre.
+        range: "quantiles": the ends of each number's range are estimated first, for a tenth of the price.
         owner: Who answers for the rows: offers of one owner may be about the same people.
     """
 
@@ -89,6 +91,7 @@ class OfferSpec:
     mechanism: Mechanism = "joint"
     norm_cut: float | None = None
     indicators: tuple[str, ...] = ()
+    range: Range = "declared"
     owner: str = ""
 
     def __post_init__(self) -> None:
@@ -111,6 +114,7 @@ class OfferSpec:
         for name, allowed in (
             ("second_moments", ("total", "per-key", "none")),
             ("mechanism", ("joint", "fpm", "fpm-opt")),
+            ("range", ("declared", "quantiles")),
         ):
             if getattr(self, name) not in allowed:
                 raise RequestError(f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
@@ -141,7 +145,7 @@ class OfferSpec:
         """The spec as canonical JSON: equal specs have equal texts."""
         plain: dict[str, Any] = {
             name: getattr(self, name)
-            for name in ("table", "features", "second_moments", "mechanism", "norm_cut", "indicators", "owner")
+            for name in ("table", "features", "second_moments", "mechanism", "norm_cut", "indicators", "range", "owner")
         }
         plain["keys"] = [{"attributes": key.attributes, "parent": key.parent} for key in self.keys]
         plain["budget"] = self.budget and self.budget.plain()
@@ -163,6 +167,7 @@ class RequestSpec:
         kinds: Joins add features, unions add rows.
         test_share: Of one's own rows, kept aside to say what was gained (local scoring).
         max_augmentations, min_gain: Stop after so many, or when the next one gains less R2.
+        range: As in ``OfferSpec``, for platform scoring.
         model: "linear", or "logistic" (a target of two values) and "poisson" with a stated error.
     """
 
@@ -177,6 +182,7 @@ class RequestSpec:
     max_augmentations: int = 1
     min_gain: float = 0.005
     model: Model = "linear"
+    range: Range = "declared"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
@@ -218,6 +224,7 @@ class RequestSpec:
             keys=self.keys,
             budget=self.budget,
             second_moments="total",
+            range=self.range,
         )
 
 

@@ -80,10 +80,10 @@ def assemble(schema: TableSchema, stored: Stored) -> Offer:
 
 def _measured(session: Session, chosen: OfferPlan, permit: Permit) -> Stored:
     require_planned(permit, chosen.event)
-    measured = measure(chosen, session.table_of(chosen.schema, spent="what was reserved"), permit)
+    measured, features = measure(chosen, session.table_of(chosen.schema, spent="what was reserved"), permit)
     made = Offer(
         table=chosen.schema.name,
-        features=chosen.features,
+        features=features,
         keys=chosen.keys,
         measured=measured,
         steps=chosen.steps,
@@ -117,7 +117,7 @@ def find(
     asked = _asked(session, spec)
     if spec.scoring == "platform":
         own = offer(session, spec.as_offer(), key=key, max_cost=max_cost)
-        return _found(asked, catalogue, _released(own), own)
+        return _found(replace(asked, features=own.features), catalogue, _released(own), own)
     if session.analyst is not None:
         raise NotAllowed(
             "Local scoring reads rows as they are, so it is the owner's alone.",

@@ -49,13 +49,21 @@ def test_second_moments_are_those_of_the_rows(tmp_path: Path) -> None:
 
 def test_a_missing_value_counts_as_the_middle_and_its_indicator_says_so(tmp_path: Path) -> None:
     frame = rows(400)
-    holed = frame.set_column(frame.column_names.index("x"), "x", pa.array([None] * 400, pa.float64()))
+    holed = frame.set_column(frame.column_names.index("y"), "y", pa.array([None] * 400, pa.int64()))
     with session(tmp_path, holed) as opened:
-        made = opened.search.offer(spec(indicators=("x",), budget=RICH))
+        made = opened.search.offer(spec(features=("y",), indicators=("y",), budget=RICH))
     counts, sums = made.by_key(0)
     assert np.allclose(sums[:, 0], 0, atol=2)
     assert np.allclose(sums[:, 1], counts, atol=2)
     assert counts.sum() == pytest.approx(400, abs=3)
+
+
+def test_a_row_with_a_feature_outside_counts_nowhere(tmp_path: Path) -> None:
+    frame = rows(400)
+    holed = frame.set_column(frame.column_names.index("x"), "x", pa.array([None, 5.0] * 200, pa.float64()))
+    with session(tmp_path, holed) as opened:
+        made = opened.search.offer(spec(budget=RICH))
+    assert made.by_key(0)[0].sum() == pytest.approx(200, abs=3)
 
 
 def test_a_row_without_its_key_counts_nowhere(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.search.domains import Feature, JoinKey
-from siloquent.search.measure.statistics import cells_of, unit_records
+from siloquent.search.measure.statistics import cells_of, counted, unit_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ class OwnRows:
 
 
 def own_rows(table: PrivateTable, features: tuple[Feature, ...], keys: tuple[JoinKey, ...]) -> OwnRows:
-    """All rows that have every key, for their owner.
+    """All rows that have every key and feature, for their owner.
 
     Privacy:
         None: exact rows. They stay in the memory of the owner's process; whoever is no owner must not come here.
@@ -41,9 +41,7 @@ def own_rows(table: PrivateTable, features: tuple[Feature, ...], keys: tuple[Joi
     for encoded, _ in _read(table, names, shown=[]):
         places = {name: np.asarray(encoded.column(name).to_numpy(), dtype=np.int64) for name in names}
         found = [cells_of(key, places, encoded.num_rows) for key in keys]
-        keep = np.ones(encoded.num_rows, dtype=np.bool_)
-        for cell in found:
-            keep &= cell >= 0
+        keep = counted(features, places, found, encoded.num_rows)
         numbers.append(unit_records(features, places, encoded.num_rows)[keep])
         cells.append([cell[keep] for cell in found])
     if not numbers:

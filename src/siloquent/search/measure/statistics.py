@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.search.domains import Feature, JoinKey
+from siloquent.search.measure.ranges import Clip, clipped, measured_ranges
 from siloquent.search.offers import Measured
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-def measure(plan: OfferPlan, table: PrivateTable, permit: Permit) -> Measured:
-    """Counts, sums and second moments of all records, with noise.
+def measure(plan: OfferPlan, table: PrivateTable, permit: Permit) -> tuple[Measured, tuple[Feature, ...]]:
+    """Counts, sums and second moments of all records, with noise, and the features with the ranges that were used.
 
     Raises:
         NotAllowed: The permit is not an open one of this table.
@@ -36,8 +37,11 @@ def measure(plan: OfferPlan, table: PrivateTable, permit: Permit) -> Measured:
         "Saibot: A Differentially Private Data Search Platform" (PVLDB 2023), algorithm 1; all orders in one joint
         release with whole noise instead of one scale for all.
     """
-    kernel = SumBatch(plan.features, plan.keys, plan.steps, plan.spec.norm_cut, plan.spec.second_moments)
-    return noisy(plan, kernel.unpacked(table.fold(kernel, np.add, list(plan.places), permit, encoded=True)))
+    clips = measured_ranges(plan, table, permit)
+    features = tuple(map(clipped, plan.features, clips))
+    kernel = SumBatch(features, plan.keys, plan.steps, plan.spec.norm_cut, plan.spec.second_moments, clips)
+    exact = kernel.unpacked(table.fold(kernel, np.add, list(plan.places), permit, encoded=True))
+    return noisy(plan, exact), features
 
 
 def noisy(plan: OfferPlan, exact: Measured) -> Measured:
@@ -88,16 +92,18 @@ class SumBatch:
     steps: int
     norm_cut: float | None
     second: str
+    clips: tuple[Clip | None, ...] = ()
 
     def __call__(self, batch: pa.RecordBatch) -> Integers:
         places = {
             name: np.asarray(batch.column(name).to_numpy(zero_copy_only=False), dtype=np.int64)
             for name in batch.schema.names
         }
+        for feature, clip in zip(self.features, self.clips, strict=False):
+            if clip is not None:
+                places[feature.name] = shifted(places[feature.name], clip)
         cells = [cells_of(key, places, batch.num_rows) for key in self.keys]
-        keep = np.ones(batch.num_rows, dtype=np.bool_)
-        for cell in cells:
-            keep &= cell >= 0
+        keep = counted(self.features, places, cells, batch.num_rows)
         records = whole_records(self.features, places, batch.num_rows, self.steps, self.norm_cut)[keep]
         return self.summed(records, [cell[keep] for cell in cells])
 
@@ -137,6 +143,25 @@ class SumBatch:
         return Measured(tuple(counts), tuple(sums), second)
 
 
+def shifted(places: Integers, clip: Clip) -> Integers:
+    """Places from the start of an estimated range, clamped to it; cells behind the declared places stay behind it."""
+    first, last, declared = clip
+    inside = np.where(places < declared, np.clip(places, first, last) - first, last + 1 - first)
+    return np.where(places < 0, -1, inside)
+
+
+def counted(
+    features: tuple[Feature, ...], places: dict[str, Integers], cells: list[Integers], rows: int
+) -> NDArray[np.bool_]:
+    """Which rows count: those that have every key, and no feature OUTSIDE."""
+    keep = np.ones(rows, dtype=np.bool_)
+    for cell in cells:
+        keep &= cell >= 0
+    for feature in features:
+        keep &= places[feature.name] >= 0
+    return keep
+
+
 def cells_of(key: JoinKey, places: dict[str, Integers], rows: int) -> Integers:
     """The cell of each row, -1 where a part of its key is OUTSIDE."""
     cell, inside = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=np.bool_)
@@ -152,7 +177,7 @@ def whole_records(
 ) -> Integers:
     """The records in whole steps, shape (rows, columns), none longer than the plan's ``longest``.
 
-    What has no value (OUTSIDE, NULL) is 0, the middle of the range, so that every row counts.
+    NULL with a cell of its own is 0, the middle of the range; a row with a feature OUTSIDE counts nowhere.
     """
     found = np.rint(unit_records(features, places, rows) * steps).astype(np.int64)
     if norm_cut is None:

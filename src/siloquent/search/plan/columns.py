@@ -43,6 +43,13 @@ def feature_of(attribute: Attribute, *, indicator: bool = False) -> Feature:
     return Feature(attribute.name, attribute.kind, lo, hi, grid, indicator=indicator)
 
 
+def is_always_inside(attribute: Attribute) -> bool:
+    """Whether no value of any row is OUTSIDE: what is not declared is clamped or has a cell, and so has NULL."""
+    if attribute.null == "drop":
+        return False
+    return attribute.outside == "clamp" if attribute.is_numeric else attribute.other == "cell"
+
+
 def join_key(key: KeyOf, schema: TableSchema) -> JoinKey:
     """One key with its cells.
 

@@ -20,7 +20,8 @@ from siloquent.privacy import (
 from siloquent.privacy.prices import drawable
 from siloquent.schema import TableSchema
 from siloquent.search.domains import Feature, JoinKey
-from siloquent.search.plan.columns import features_of, join_key
+from siloquent.search.plan.columns import features_of, is_always_inside, join_key
+from siloquent.search.plan.ranges import RANGES_SHARE, selection
 from siloquent.search.spec import OfferSpec
 
 Noise = Literal["gaussian", "laplace"]
@@ -40,7 +41,8 @@ class OfferPlan:
 
     ``steps``: whole steps from 0 to 1 in every column. ``longest``: the squared length of the longest record, in steps.
     ``parameters``: Gaussian variance or Laplace scale of counts, sums and second moments (on the diagonal), None where
-    an order is not released or, for counts alone, exact.
+    an order is not released or, for counts alone, exact. ``rate``: of the selection of ranges' ends, None where the
+    declared ranges stand.
     """
 
     spec: OfferSpec
@@ -53,6 +55,7 @@ class OfferPlan:
     parameters: Parameters
     event: Event
     notes: tuple[str, ...] = ()
+    rate: Fraction | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -110,8 +113,14 @@ def plan(spec: OfferSpec, schema: TableSchema) -> OfferPlan:
     for steps in STEPS:
         made = _planned(spec, schema, features, keys, steps)
         if made is not None:
-            return _with_notes(made)
+            return _with_notes(with_ranges(made, _whole_amount(made)) if made.spec.range == "quantiles" else made)
     raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.01" or more')
+
+
+def with_ranges(made: OfferPlan, amount: Fraction) -> OfferPlan:
+    """The plan with the selection of ranges' ends before its sums, for their part of ``amount``."""
+    rate, event = selection(made.features, made.schema, amount * RANGES_SHARE)
+    return replace(made, rate=rate, event=Composed((event, made.event)))
 
 
 def longest_record(features: tuple[Feature, ...], steps: int, norm_cut: float | None) -> int:
@@ -158,7 +167,10 @@ def _release(made: OfferPlan) -> Release:
 
 def _is_counted_exactly(made: OfferPlan) -> bool:
     """Whether the number of rows is the same for all neighbours: every row counts, and each is one unit."""
-    return made.schema.replace_one and not made.keys and made.schema.unit.kind == "row"
+    schema = made.schema
+    if not schema.replace_one or made.keys or schema.unit.kind != "row":
+        return False
+    return all(is_always_inside(schema.domain[feature.name]) for feature in made.features)
 
 
 def _gaussian(made: OfferPlan) -> OfferPlan | None:
@@ -235,8 +247,14 @@ def _paper(made: OfferPlan, release: Release, rho: Fraction) -> Parameters:
 
 
 def _amount(made: OfferPlan) -> Fraction:
-    """What the budget is in the account's own money, less the two units by which rounding may raise the price."""
-    assert made.spec.budget is not None
+    """What is left of the budget for sums, where the ends of ranges take their part."""
+    return _whole_amount(made) * (1 - RANGES_SHARE if made.spec.range == "quantiles" else 1)
+
+
+def _whole_amount(made: OfferPlan) -> Fraction:
+    """The budget in the account's own money, less the two units by which rounding may raise the price."""
+    if made.spec.budget is None:
+        raise RequestError("Estimated ranges are planned for a budget.", fix='budget=Budget(epsilon="1")')
     declared = made.schema.budget
     amount = made.spec.budget.in_account(declared.accountant, delta=declared.delta - declared.delta_events)
     return max(amount - Fraction(2, accountant(declared.accountant).scale), amount / 2)

@@ -1,0 +1,75 @@
+"""Ends of ranges, selected privately from the places of the rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.schema import Block
+from siloquent.search.domains import Feature
+from siloquent.search.plan.ranges import PARTS, is_estimated
+
+if TYPE_CHECKING:
+    from siloquent.data import PrivateTable
+    from siloquent.ledger import Permit
+    from siloquent.search.plan import OfferPlan
+
+Integers = NDArray[np.int64]
+Clip = tuple[int, int, int]
+"""The first and the last place of a range, and how many places are declared."""
+
+
+def measured_ranges(plan: OfferPlan, table: PrivateTable, permit: Permit) -> tuple[Clip | None, ...]:
+    """For each feature the places between which its range lies, None where the declared range stands.
+
+    Privacy:
+        The ``ExponentialSelect`` of ``plan.event``, in the account's unit and adjacency.
+    """
+    if plan.rate is None:
+        return tuple(None for _ in plan.features)
+    numbers = [feature for feature in plan.features if is_estimated(feature)]
+    blocks = [Block((feature.name,), (_places(plan, feature),)) for feature in numbers]
+    found = {
+        feature.name: selected_range(counts, plan.rate)
+        for feature, counts in zip(numbers, table.counts(blocks, permit), strict=True)
+    }
+    return tuple(found.get(feature.name) for feature in plan.features)
+
+
+def _places(plan: OfferPlan, feature: Feature) -> Integers:
+    """Every value its own class; OUTSIDE and NULL in none."""
+    size = plan.schema.domain[feature.name].size
+    return np.where(np.arange(size + 1) < feature.steps, np.arange(size + 1), -1).astype(np.int64)
+
+
+def selected_range(counts: Integers, rate: Fraction) -> Clip:
+    """A range that about one row in 50 lies below, and one above, from counts by place.
+
+    Privacy:
+        Two selections by the exponential mechanism, of ``rate``.
+    Source:
+        "Privacy-preserving statistical estimation with optimal convergence rates" (STOC 2011): quantiles by the
+        exponential mechanism on ranks.
+    """
+    from siloquent.privacy.noise import exponential
+
+    below = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    above = counts.sum() - below - counts
+    # PARTS times the rows on one side against all others: 0 where one in PARTS lies there.
+    low = -np.abs((PARTS - 1) * below - (above + counts))
+    high = -np.abs((PARTS - 1) * above - (below + counts))
+    first, last = sorted((exponential(low, rate=rate), exponential(high, rate=rate)))
+    last = min(max(last, first + 1), len(counts) - 1)
+    return min(first, last - 1), last, len(counts)
+
+
+def clipped(feature: Feature, clip: Clip | None) -> Feature:
+    """The feature with the range between two places of the declared one."""
+    if clip is None:
+        return feature
+    lo, grid = Fraction(feature.lo), Fraction(feature.grid)
+    return replace(feature, lo=str(lo + clip[0] * grid), hi=str(lo + clip[1] * grid))

@@ -1,0 +1,53 @@
+"""Ends of ranges from the rows themselves, privately: how sharply they are selected, and what that costs."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from siloquent.errors import RequestError
+from siloquent.privacy import ExponentialSelect
+from siloquent.schema import TableSchema
+from siloquent.search.domains import Feature
+from siloquent.search.spec import MOST_CELLS
+
+RANGES_SHARE = Fraction(1, 10)
+"""Of the price, for the ends of all ranges."""
+PARTS = 50
+"""One in so many rows lies below a range, and one above."""
+_FINE = 2**40
+
+
+def selection(
+    features: tuple[Feature, ...], schema: TableSchema, amount: Fraction
+) -> tuple[Fraction, ExponentialSelect]:
+    """The rate of each selection and the event of all of them, two a number.
+
+    A place's utility is -abs(PARTS below - all) for the lower end, with the numbers of rows below it and of all. A row
+    that comes or goes moves it by at most PARTS - 1, one that is replaced by at most PARTS.
+
+    Raises:
+        RequestError: No feature is a number, or one has more places than can be selected from.
+    """
+    numbers = [feature for feature in features if is_estimated(feature)]
+    if not numbers:
+        raise RequestError("Only numbers have ranges to estimate.", fix='range="declared"')
+    wide = next((feature for feature in numbers if feature.steps > MOST_CELLS), None)
+    if wide is not None:
+        raise RequestError(
+            f"{wide.name!r} has {wide.steps:,} places; an end is selected from at most {MOST_CELLS:,}.",
+            fix="declare a coarser grid",
+        )
+    rounds = 2 * len(numbers)
+    moved = schema.unit.max_rows * (PARTS if schema.replace_one else PARTS - 1)
+    wanted = amount / rounds if schema.budget.accountant == "pure" else Fraction(math.sqrt(8 * amount / rounds))
+    # Rounded down, so that the selections cost no more than their part.
+    rate = Fraction(math.floor(wanted / (2 * moved) * (1 - Fraction(1, 2**30)) * _FINE), _FINE)
+    if rate <= 0:
+        raise RequestError("The budget is too small to estimate ranges.", fix='range="declared"')
+    return rate, ExponentialSelect(rounds, 2 * moved * rate)
+
+
+def is_estimated(feature: Feature) -> bool:
+    """Whether the feature's range can be estimated: it is a number."""
+    return feature.kind in ("integer", "real")
