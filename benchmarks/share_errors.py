@@ -22,7 +22,7 @@ from siloquent.share.scores import Scores, decided
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 EPSILONS = ("1", "0.5", "0.1")
-STACKERS = 8
+STACKERS = 4
 """Agents of a fold whose stacked model is fitted."""
 PRINTED = {  # PFDS, table 2: logistic regression, or linear regression for numbers
     "adult": (0.212, 0.226, 0.246),
@@ -95,7 +95,7 @@ def rows(options: Options) -> Iterator[Row]:
 
 
 def _of_set(options: Options, name: str) -> Iterator[Row]:
-    folds = 1 if options.quick else 10 if name == "debrecen" else 4
+    folds = 1 if options.quick else 10 if name == "debrecen" else 3
     if options.wants(f"{name}-baselines"):
         yield from _baselines(options, name, folds)
     for label, case in CASES[name].items():
@@ -123,7 +123,7 @@ def _rows_of(options: Options, name: str, label: str, case: Case, folds: int, *,
 
 def _equal_bins(options: Options) -> Iterator[Row]:
     """Adult with 16 equal bins of each declared range: what bins that know nothing of the set give."""
-    folds = 1 if options.quick else 2
+    folds = 1
     for label in ("stacked-local", "shared-sum"):
         yield from _rows_of(options, "adult-equal", label, CASES["adult"][label], folds, equal=True)
 

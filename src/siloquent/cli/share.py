@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,6 +36,7 @@ def register(app: typer.Typer) -> None:
     """Add this file's commands."""
     group = typer.Typer(help="Learn together with other silos: one release each, no rows.")
     command(group, "release", release)
+    command(group, "sum", hold)
     command(group, "advise", advise)
     command(group, "learn", learn)
     command(group, "synthesize", synthesize)
@@ -97,6 +99,29 @@ def release(
         sent = place if place is not None else folder
         options.screen.note(f"\nSend {sent} to the other silos, and get theirs. Then: siloquent share advise ..")
     return None
+
+
+def hold(
+    options: Options,
+    table: Annotated[str, typer.Argument(metavar="SPEC", help='A .toml file with trust = "sum".')],
+    bundle: Annotated[Path, typer.Option("--bundle", metavar="DIR", help="The moderator's bundle.")] = Path("bundle"),
+) -> None:
+    """Hold a secure sum as the moderator: all parties of the roster are asked; each keeps the sum as its release."""
+    from siloquent.cli.share_words import show_sum, sum_document
+    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.running import moderate
+    from siloquent.share.together import collect_sum, invitation_of
+
+    role = read_bundle(bundle)
+    with options.session() as session:
+        spec = share_spec_of(table, {})
+        invitation = invitation_of(session, spec)
+    members = tuple(one.name for one in role.roster.roles if one.kind in ("party", "worker"))
+    held = moderate(role, invitation, members, collect_sum)
+    if options.as_json:
+        options.screen.document(sum_document(spec, held))
+    else:
+        show_sum(options.screen, spec, held)
 
 
 def _learning(options: Options, table: str, found: list[ShareRelease], model: str | None, own: bool) -> LearnSpec:

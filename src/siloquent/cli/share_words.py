@@ -15,8 +15,9 @@ from siloquent.documents.plain import clean, label
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from siloquent.federation.role import Held
     from siloquent.privacy import Cost
-    from siloquent.share import Advice, Agreement, Model, SharePlan, ShareRelease
+    from siloquent.share import Advice, Agreement, Model, SharePlan, ShareRelease, ShareSpec
 
 SHOWN = 5
 _MODELS = {
@@ -133,6 +134,31 @@ def show_release(screen: Screen, release: ShareRelease, folder: Path) -> None:
             ("receipt", f"entry {part.seq} ({part.hash[:12]}) of ledger {part.ledger[:12]}"),
             ("folder", str(folder)),
             *[("note", clean_lines(note)) for note in release.notes],
+        ]
+    )
+
+
+def sum_document(spec: ShareSpec, held: Held) -> dict[str, Any]:
+    """A secure sum that was held, as a document of kind ``siloquent/share-sum/1``; parties keep it as their release."""
+    return {
+        "schema": "siloquent/share-sum/1",
+        "session": held.session,
+        "table": spec.table,
+        "label": spec.label,
+        "method": spec.method,
+        "silos": list(held.result.parties),
+        "numbers": int(held.result.total.size),
+    }
+
+
+def show_sum(screen: Screen, spec: ShareSpec, held: Held) -> None:
+    """Whose rows are in the sum, and where it is."""
+    screen.facts(
+        [
+            ("sum", f"{spec.method} of {clean(spec.label)}: {held.result.total.size:,} numbers"),
+            ("silos", clean(", ".join(held.result.parties))),
+            ("session", held.session[:16]),
+            ("kept", "by every silo that is in it, as a release of its own workspace: siloquent release list"),
         ]
     )
 

@@ -122,7 +122,7 @@ def invitation_of(session: Session, spec: ShareSpec) -> Invitation:
 def add_walks(walks: Walks) -> None:
     """Let parties, workers and moderators of a federation play their parts in secure sums for sharing."""
     walks.add("party", PROTOCOL, _party)
-    walks.add("moderator", PROTOCOL, _moderator)
+    walks.add("moderator", PROTOCOL, collect_sum)
 
 
 def _party(channel: Channel, invitation: Invitation, desk: Any) -> ShareRelease:
@@ -131,7 +131,8 @@ def _party(channel: Channel, invitation: Invitation, desk: Any) -> ShareRelease:
     return made
 
 
-def _moderator(channel: Channel, invitation: Invitation, desk: Any) -> Sum:
+def collect_sum(channel: Channel, invitation: Invitation, desk: Any = None) -> Sum:
+    """The moderator's part: who is in, and the sum."""
     from siloquent.federation.sums import SumSpec, collect
 
     return collect(channel, SumSpec.from_json(invitation.body["sum"]))

@@ -1,0 +1,119 @@
+"""Five clinics, two workers, a relay and a registry as processes of their own: one secure sum, by the command line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from journeys.clinic import Person
+from journeys.documents import faults
+from journeys.test_federation_kills import free_port
+from siloquent.cli.kinds import json_schema
+from siloquent.federation.operator import Described, init
+from siloquent.session import create_workspace
+from siloquent.share import ShareRelease, load_release
+from siloquent.share.files import release_id
+from unit.share.tables import TOML, ZCDP, rows
+
+CLINICS = ("north", "river", "hill", "lake", "moor")
+SPEC = """\
+table = "patients"
+label = "sick"
+features = ["age", "dose", "ward"]
+method = "gram"
+trust = "sum"
+agents = 5
+honest = 4
+budget = { epsilon = "2" }
+"""
+POLICY = """\
+[[allow]]
+task = "share"
+tables = ["patients"]
+columns = ["age", "dose", "ward", "sick"]
+protocols = ["share/1"]
+moderators = ["office"]
+approve = "auto"
+"""
+
+
+def workspace(folder: Path, count: int, seed: int) -> None:
+    """A clinic's workspace, whose policy says yes to sums for sharing; the registry's has no rows to speak of."""
+    made = create_workspace(folder)
+    (folder / "data").mkdir()
+    pyarrow.parquet.write_table(rows(count, seed=seed), folder / "data" / "patients.parquet")
+    text = TOML.format(budget=ZCDP, unit='{ kind = "row" }', adjacency="add-remove", size="", outside="drop")
+    text = text.replace('name = "patients"', 'name = "patients"\nsource = "parquet:data/patients.parquet"')
+    (made.schemas / "patients.toml").write_text(text)
+    (folder / "federation.toml").write_text(POLICY)
+
+
+@contextmanager
+def running(folder: Path, commands: list[list[str]]) -> Iterator[None]:
+    """``siloquent`` processes that are ended at the end; each writes to a log beside the bundles."""
+    started = []
+    try:
+        for words in commands:
+            log = (folder / f"{'-'.join(words[:2])}-{len(started)}.log").open("w")
+            command = [sys.executable, "-m", "siloquent", *words]
+            environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+            started.append(subprocess.Popen(command, stdout=log, stderr=log, env=environment))
+            if words[0] == "relay":
+                time.sleep(2)
+        yield
+    finally:
+        for process in reversed(started):  # the relay last: it waits for open connections
+            process.terminate()
+        for process in reversed(started):
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@pytest.mark.slow
+def test_five_processes_and_a_relay_make_one_release(tmp_path: Path) -> None:
+    roles = [(name, "party", name.title()) for name in CLINICS]
+    roles += [("w1", "worker", "University"), ("w2", "worker", "Institute"), ("office", "moderator", "Registry")]
+    bundles = tmp_path / "bundles"
+    init(Described("clinics", f"https://127.0.0.1:{free_port()}", tuple(roles)), bundles)
+    for seed, name in enumerate((*CLINICS, "office")):
+        workspace(tmp_path / name, 1 if name == "office" else 300, seed)
+    (tmp_path / "office" / "sum.toml").write_text(SPEC)
+    commands = [["relay", "run", "--bundle", str(bundles / "relay")]]
+    commands += [["worker", "run", "--bundle", str(bundles / w)] for w in ("w1", "w2")]
+    commands += [
+        ["party", "run", "--bundle", str(bundles / name), "--workspace", str(tmp_path / name)] for name in CLINICS
+    ]
+    with running(tmp_path, commands):
+        done = Person(tmp_path / "office").types(
+            "share", "sum", "sum.toml", "--bundle", str(bundles / "office"), "--json"
+        )
+        assert done.status == 0, (done.err, [log.read_text()[-600:] for log in tmp_path.glob("*.log")])
+        document = done.document
+        assert list(faults(document, json_schema("share-sum"))) == []
+        assert document["silos"] == list(CLINICS)
+        kept = [_release(tmp_path / name) for name in CLINICS]
+    assert len({release.counts.tobytes() for release in kept}) == 1
+    assert all("as long as 4 of the 5 silos" in release.sentence() for release in kept)
+    assert all(Person(tmp_path / name).spent("patients@1") > 0 for name in CLINICS)
+    assert Person(tmp_path / "hill").types("verify", release_id(kept[2])).status == 0
+
+
+def _release(folder: Path) -> ShareRelease:
+    """The one release in a workspace; a party writes it a moment after the moderator has ended."""
+    for _ in range(100):
+        found = sorted((folder / "releases").glob("r-*"))
+        if found:
+            return load_release(found[0])
+        time.sleep(0.2)
+    raise AssertionError(f"no release in {folder}")
