@@ -56,8 +56,8 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
     asked = charge_of(session, query, account, key=key, max_cost=max_cost)
     course = chart(query, schema, left=limit)
     earlier = _earlier(session, query, account)
-    if too_dear := asked.too_dear(session, replace(course, first=with_reuse(course.first, earlier)).event):
-        raise too_dear
+    if max_cost is not None:  # drawing from many answers takes longer than all else, so not for nothing
+        asked.require_affordable(session, replace(course, first=with_reuse(course.first, earlier)).event)
     try:
         progress = Progress(course).with_step(*_settled(session, course.first, asked, render(query), earlier))
     except BudgetExceeded as refused:
@@ -88,7 +88,8 @@ def _second(session: Session, progress: Progress, asked: Charge, limit: Cost) ->
         if step is None:
             return progress.stopped_by("no group was large enough or reported: nothing more was asked, or paid")
         earlier = _earlier(session, progress.course.query, asked.account)
-        if too_dear := asked.too_dear(session, with_reuse(step, earlier).event):
+        drawn = step if asked.max_cost is None else with_reuse(step, earlier)
+        if too_dear := asked.too_dear(session, drawn.event):
             return progress.stopped_by(f"{_KEPT}: {too_dear.detail}")
         return progress.with_step(*_settled(session, step, asked, render(progress.course.query), earlier))
     except (BudgetExceeded, AccuracyUnreachable) as refused:

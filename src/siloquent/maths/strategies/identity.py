@@ -5,6 +5,8 @@ A = [I; T] D with T >= 0 of shape (p, cells) and D = diag(1 / (1 + column sums o
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +14,8 @@ from siloquent.maths.blas import one_thread
 from siloquent.maths.strategies.base import Reals, Strategy
 
 _Q = 4
+_FIRST_STEPS = 40
+_PROMISING = 2
 _HEAVIEST = 1e3  # beyond, the low-rank inverse loses its digits
 
 
@@ -57,18 +61,15 @@ def best_identity(workload: NDArray[np.int64], *, p: int, starts: int, steps: in
         return float(np.log(value)), slope.reshape(-1) / value
 
     bounds = [(0.0, _HEAVIEST)] * (p * W.shape[1])
-    options = {"maxiter": steps, "maxfun": 2 * steps}
+
+    def tuned(start: Reals, most: int) -> Any:
+        options = {"maxiter": most, "maxfun": 2 * most}
+        return minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+
     with one_thread():
-        runs = [
-            minimize(
-                objective,
-                random.random(p * W.shape[1]),
-                jac=True,
-                method="L-BFGS-B",
-                bounds=bounds,
-                options=options,
-            )
-            for _ in range(starts)
-        ]
+        # Where a start ends shows early: a few steps for all of them, the rest for the most promising.
+        tried = [tuned(random.random(p * W.shape[1]), min(_FIRST_STEPS, steps)) for _ in range(starts)]
+        tried.sort(key=lambda run: float(run.fun))
+        runs = [tuned(run.x, steps) for run in tried[:_PROMISING]]
     best = min(runs, key=lambda run: float(run.fun))
     return Strategy(f"{p}-Identity", identity_strategy(np.maximum(best.x.reshape(shape), 0.0)))
