@@ -82,7 +82,7 @@ class QualityReport:
 
     def to_json(self) -> str:
         """The numbers as one document."""
-        return json.dumps(self.plain(), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+        return json.dumps(self.plain(), indent=1, ensure_ascii=False) + "\n"
 
     @property
     def broken(self) -> int:
