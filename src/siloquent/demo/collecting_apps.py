@@ -13,7 +13,7 @@ WALKS = 4
 BRISK, SLOW, SPREAD = 55.0, 36.0, 14.0
 """Mean minutes of a walk below 60 years and from 60 on, and their spread."""
 
-MEASURED = 'use = "measure", resolution = 20'
+MEASURED = 'use = "measure"'
 
 APPS = f"""\
 # Two apps of one maker. Nobody's age, region or walks ever leave the telephone.

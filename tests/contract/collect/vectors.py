@@ -30,6 +30,7 @@ per_user = 3
 attribute = [
   {{ name = "amount", type = "real", lo = 0, hi = 12.4, grid = 0.1, outside = "clamp", null = "drop", use = "both" }},
   {{ name = "gift", type = "boolean", null = "drop" }},
+  {{ name = "weight", type = "integer", lo = 0, hi = 90, outside = "clamp", null = "drop", use = "measure" }},
   {{ name = "day", type = "date", lo = 2024-01-01, hi = 2024-01-25, outside = "drop", null = "drop" }},
 ]
 """
@@ -66,7 +67,12 @@ def _row(draw: random.Random) -> dict[str, dict[str, Any]]:
     day = draw.choice(["2024-01-01", "2024-01-13", "2024-01-25", "2024-03-01", "soon", None])
     return {
         "profile": {"age": draw.choice([0, 42, 99, 120, None, 17]), "region": draw.choice(["a", "c", "far", None])},
-        "orders": {"amount": amount, "gift": draw.choice([True, False, True, None]), "day": day},
+        "orders": {
+            "amount": amount,
+            "gift": draw.choice([True, False, True]),
+            "weight": draw.choice([0, 20, 45, 90, 7]),
+            "day": day,
+        },
     }
 
 

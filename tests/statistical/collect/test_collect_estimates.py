@@ -165,3 +165,23 @@ def test_nodes_that_nobody_holds_are_estimated_as_nothing() -> None:
 def test_the_bias_test_catches_cut_negatives() -> None:
     with pytest.raises(AssertionError, match=r"truth 0\.0"):
         assert_unbiased(sums_of_rare(cut_and_rescaled), 0.0)
+
+
+SPIKY = """
+[[service]]
+name = "work"
+everyone = true
+attribute = [
+  { name = "kind", type = "category", values = ["a", "b"], other = "cell", null = "cell" },
+  { name = "hours", type = "integer", lo = 0, hi = 99, outside = "clamp", null = { value = 0 }, use = "measure" },
+]
+"""
+
+
+def test_measures_that_crowd_at_one_value_are_averaged_without_bias() -> None:
+    hours = np.where(np.arange(USERS) % 10 < 8, 40, 5)
+    rows = [one_row_each(np.column_stack([np.arange(USERS) % 2, hours]))]
+    found = runs(collection(SPIKY, epsilon="6"), rows, "SELECT SUM(hours) FROM work WHERE kind = 'b'")
+    assert_unbiased([one.value for one in found], float(hours[np.arange(USERS) % 2 == 1].sum()))
+    ratio = np.std([one.value for one in found], ddof=1) / np.mean([one.standard_error for one in found])
+    assert 0.55 < ratio < 1.6, ratio

@@ -134,11 +134,14 @@ class Tables:
         if measure is None:
             return Moments(table.value(count) * scale, 0.0, variance, 0.0, 0.0, table.reports)
         total = self._question(table, boxes, measure, sets)
+        value = table.value(count) * scale
+        # Which users fell on a layer is all that ``covariance`` knows of them; rounding is drawn for each user besides.
+        rounding = 0.0 if sampled else max(value, 0.0) * _of_rounding(self.role(measure))
         return Moments(
-            table.value(count) * scale,
+            value,
             table.value(total) * scale,
             variance,
-            table.covariance(total, total, sampled=sampled) * scale**2,
+            table.covariance(total, total, sampled=sampled) * scale**2 + rounding,
             table.covariance(count, total, sampled=sampled) * scale**2,
             table.reports,
         )
@@ -168,6 +171,9 @@ class Tables:
             for at in own:
                 service, role = attributes[at]
                 column, tree = Column(service.name, role.attribute.name), self.collection.channels[number].trees[at]
+                if role.points:
+                    yield values_of(role) if column == measure else np.ones(tree.bins)
+                    continue
                 mask = box.masks.get(column)
                 if mask is None and column != measure:
                     yield np.ones(tree.bins)
@@ -204,6 +210,12 @@ class Tables:
             tuple(plan.oracle for plan in plans),
             counts,
         )
+
+
+def _of_rounding(role: Role) -> float:
+    """The variance of one value's rounding, for values spread evenly between two points; 0 where none are rounded."""
+    points = values_of(role) if role.points else np.zeros(2)
+    return float(points[1] - points[0]) ** 2 / 6
 
 
 def _weights(variances: Sequence[float]) -> Floats:

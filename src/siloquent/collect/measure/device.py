@@ -138,6 +138,8 @@ class _Channel:
         keys = [(one["name"] if self._alone else (name, one["name"]), one) for name, one in own]
         self._names = [(key, _index(one)) for key, one in keys if one["sensitive"]]
         self._public = [(key, _index(one)) for key, one in keys if not one["sensitive"]]
+        sizes = [one["size"] for _, one in own if one["sensitive"]]
+        self._rounds = [_points(size, count) for size, count in zip(sizes, plain["points"], strict=True)]
         self._bins = [
             _bins(one, bins) for one, bins in zip(plain["values"], map(math.prod, plain["fanouts"]), strict=True)
         ]
@@ -190,7 +192,7 @@ class _Channel:
             row: Any = rows[slot]
             places = [index(row.get(key)) for key, index in self._names]
             if min(places) >= 0:
-                return places
+                return [_round(x, ends, words) if ends else x for x, ends in zip(places, self._rounds, strict=True)]
         return None if self.padded else [words.below(size) for size in self._sizes]
 
     def _clear(self, rows: Sequence[Row]) -> bytes:
@@ -201,6 +203,18 @@ class _Channel:
 
 def _bins(values: int, bins: int) -> list[int]:
     return [place if bins >= values else place * bins // values for place in range(values)]
+
+
+def _points(size: int, count: int) -> list[int]:
+    """The places that a measure is rounded to: the first, the last, and others evenly between; none of bins."""
+    return [at * (size - 1) // (count - 1) for at in range(count)] if count else []
+
+
+def _round(place: int, ends: Sequence[int], words: Words) -> int:
+    """One of the two points around ``place``, right on average."""
+    below = min(bisect_right(ends, place) - 1, len(ends) - 2)
+    gap = ends[below + 1] - ends[below]
+    return below + (words.below(gap) < place - ends[below])
 
 
 def _index(one: Mapping[str, Any]) -> Index:

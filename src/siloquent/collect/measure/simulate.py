@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.collect.measure.wire import Batch, packed
+from siloquent.collect.plan.sets import places_of_points
 from siloquent.collect.spec.collection import WORDS, Channel, Collection, LayerPlan
 from siloquent.privacy.noise.bits import Source, secure_words
 from siloquent.privacy.noise.local import SYSTEM, HashLaw, SetLaw, draw_hashes, draw_sets
@@ -62,21 +63,32 @@ def perturb_all(collection: Collection, rows: Sequence[Rows], *, source: Source 
     assert ends[-1] == WORDS
     layers = np.array([one.layers for one in collection.assignments])[chosen]
     return [
-        _channel(number, channel, own, layers[:, number], tokens, source)
+        _channel(number, channel, own, layers[:, number], tokens, _sizes(collection, number), source)
         for number, (channel, own) in enumerate(zip(collection.channels, rows, strict=True))
     ]
 
 
-def _channel(number: int, channel: Channel, rows: Rows, layers: Integers, tokens: Integers, source: Source) -> Batch:
-    picked = _picked(channel, rows, source)
+def _channel(
+    number: int,
+    channel: Channel,
+    rows: Rows,
+    layers: Integers,
+    tokens: Integers,
+    sizes: Sequence[int],
+    source: Source,
+) -> Batch:
+    bins, real = _bins_of(channel, rows, _picked(channel, rows, source), sizes, source)
     columns = np.zeros((rows.users, 3), dtype=np.int64)
-    bins = [tree.bin_of() for tree in channel.trees]
     for at, layer in enumerate(channel.layers):
         mine = np.flatnonzero(layers == at)
-        nodes = nodes_of(channel, layer, rows.places, picked[mine], bins)
+        nodes = nodes_of(channel, layer, bins[mine], real[mine])
         columns[mine] = draw(layer, nodes, source=source)
     public = np.zeros((rows.users, 0), dtype=np.int64) if rows.public is None else rows.public
     return Batch(number, layers, tokens, columns, public)
+
+
+def _sizes(collection: Collection, number: int) -> list[int]:
+    return [role.attribute.size for _, role in collection.attributes(number)]
 
 
 def _picked(channel: Channel, rows: Rows, source: Source) -> Integers:
@@ -89,22 +101,36 @@ def _picked(channel: Channel, rows: Rows, source: Source) -> Integers:
     return np.where(slot < counts, rows.ends[:-1] + slot, -1)
 
 
-def nodes_of(
-    channel: Channel, layer: LayerPlan, places: Integers, picked: Integers, bins: Sequence[Integers]
-) -> Integers:
-    """The node of each picked row on ``layer``; the last node where there is none or a value is dropped."""
-    nothing = layer.nodes - 1
-    if not channel.padded:
-        assert picked.min(initial=0) >= 0
+def _bins_of(
+    channel: Channel, rows: Rows, picked: Integers, sizes: Sequence[int], source: Source
+) -> tuple[Integers, NDArray[np.bool_]]:
+    """The bin of each user's picked row on every tree, and whether there is such a row with nothing dropped."""
     real = picked >= 0
-    kept = places[np.where(real, picked, 0)] if len(places) else np.full((len(picked), len(channel.trees)), -1)
+    kept = rows.places[np.where(real, picked, 0)] if len(rows.places) else np.full((len(picked), len(sizes)), -1)
     real &= (kept >= 0).all(axis=1)
-    node = np.zeros(len(picked), dtype=np.int64)
+    found = np.maximum(kept, 0)
+    for at, (tree, points) in enumerate(zip(channel.trees, channel.points, strict=True)):
+        found[:, at] = _rounded(found[:, at], sizes[at], points, source) if points else tree.bin_of()[found[:, at]]
+    return found, real
+
+
+def _rounded(places: Integers, size: int, points: int, source: Source) -> Integers:
+    """Each place as one of the two points around it, right on average."""
+    ends = places_of_points(size, points)
+    below = np.minimum(np.searchsorted(ends, places, side="right") - 1, points - 2)
+    gap = ends[below + 1] - ends[below]
+    uniform = (secure_words(len(places), source=source) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return np.asarray(below + (uniform * gap < places - ends[below]))
+
+
+def nodes_of(channel: Channel, layer: LayerPlan, bins: Integers, real: NDArray[np.bool_]) -> Integers:
+    """The node of each row of ``bins`` (users, trees) on ``layer``; the last node where there is no row."""
+    assert channel.padded or real.all()
+    node = np.zeros(len(bins), dtype=np.int64)
     for at, level in zip(layer.attributes, layer.levels, strict=True):
         tree = channel.trees[at]
-        width = tree.bins // tree.nodes(level)
-        node = node * tree.nodes(level) + bins[at][np.maximum(kept[:, at], 0)] // width
-    return np.where(real, node, nothing) if channel.padded else node
+        node = node * tree.nodes(level) + bins[:, at] // (tree.bins // tree.nodes(level))
+    return np.where(real, node, layer.nodes - 1) if channel.padded else node
 
 
 def draw(layer: LayerPlan, nodes: Integers, *, source: Source = SYSTEM) -> Integers:

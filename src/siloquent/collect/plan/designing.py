@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -19,7 +19,6 @@ from siloquent.collect.spec.collection import WORDS, Assignment, Channel, Collec
 from siloquent.collect.spec.declared import CollectionSpec, Role
 from siloquent.errors import SchemaError
 from siloquent.maths.consistency import Block, best_shares, components_of, precision
-from siloquent.maths.hierarchy import Tree
 from siloquent.maths.oracles import best_kind, best_size
 
 Floats = NDArray[np.float64]
@@ -76,11 +75,12 @@ def _draft(spec: CollectionSpec, names: tuple[str, ...]) -> Draft:
     trees = tuple(tree_of(role, spec.fanout) for role in roles)
     padded = any(service.padded for service in services)
     epsilon = spec.epsilon / (1 if spec.client == "coordinated" else len(spec.services))
-    bare = Channel(names, epsilon, max(service.per_user for service in services), padded, trees, ())
+    points = tuple(role.points for role in roles)
+    bare = Channel(names, epsilon, max(service.per_user for service in services), padded, trees, points, ())
     layers = tuple(layer for one in sets_of(spec, roles) for layer in _layers(bare, one))
     if not layers:
         raise SchemaError(f"{' and '.join(names)} has no attribute with two values.")
-    return Draft(Channel(names, epsilon, bare.slots, padded, trees, layers), roles)
+    return Draft(replace(bare, layers=layers), roles)
 
 
 def _layers(channel: Channel, attributes: tuple[int, ...]) -> Iterator[LayerPlan]:
@@ -98,10 +98,7 @@ def _layers(channel: Channel, attributes: tuple[int, ...]) -> Iterator[LayerPlan
 def _pruned(draft: Draft) -> Draft:
     """The draft with those layers that its own plan keeps."""
     kept = tuple(layer for layer, share in zip(draft.channel.layers, draft.shares(), strict=True) if share > 0)
-    channel = draft.channel
-    return Draft(
-        Channel(channel.services, channel.epsilon, channel.slots, channel.padded, channel.trees, kept), draft.roles
-    )
+    return Draft(replace(draft.channel, layers=kept), draft.roles)
 
 
 def _planned(drafts: Sequence[Draft], combinations: Sequence[tuple[int, ...]]) -> Floats:
@@ -205,16 +202,9 @@ def _renumbered(spec: CollectionSpec, drafts: Sequence[Draft], kept: Sequence[As
     for draft, own in zip(drafts, used, strict=True):
         channel = draft.channel
         layers = tuple(channel.layers[at] for at in own)
-        channels.append(
-            Channel(channel.services, channel.epsilon, channel.slots, channel.padded, channel.trees, layers)
-        )
+        channels.append(replace(channel, layers=layers))
     renamed = [
         Assignment(tuple(place[layer] for place, layer in zip(places, one.layers, strict=True)), one.words)
         for one in kept
     ]
     return sealed(spec, tuple(channels), tuple(renamed))
-
-
-def trees_of(channel: Channel, layer: LayerPlan) -> tuple[Tree, ...]:
-    """The trees of a layer's attributes."""
-    return tuple(channel.trees[at] for at in layer.attributes)

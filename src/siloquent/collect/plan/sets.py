@@ -20,7 +20,9 @@ VOLUMES = (0.05, 0.15, 0.4)
 
 
 def tree_of(role: Role, fanout: int) -> Tree:
-    """The tree over an attribute's cells: intervals of ordered values, one level of categories."""
+    """The tree over an attribute's cells: intervals of ordered values, one level of categories, or of points."""
+    if role.points:
+        return flat(role.points)
     if role.is_ordered:
         return tree(role.attribute.size, resolution=role.bins, fanout=fanout)
     return flat(role.attribute.size)
@@ -55,6 +57,11 @@ def sets_of(spec: CollectionSpec, roles: Sequence[Role]) -> list[tuple[int, ...]
     return found
 
 
+def places_of_points(size: int, points: int) -> NDArray[np.int64]:
+    """The places that are points: the first, the last, and others evenly between."""
+    return np.arange(points, dtype=np.int64) * (size - 1) // (points - 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One kind of question about a set: what each attribute contributes to the squared length of its components.
@@ -67,15 +74,17 @@ class Kind:
 
 
 def values_of(role: Role) -> Floats:
-    """What each cell of a measure adds to a sum, shape (cells,); NULL's cell adds nothing."""
+    """What each cell of a measure adds to a sum, shape (cells,), or each point; NULL's cell adds nothing."""
     attribute = role.attribute
+    if role.points:
+        return np.asarray(attribute.points().astype(float)[places_of_points(attribute.size, role.points)])
     values = np.zeros(attribute.size)
     values[: attribute.steps] = attribute.points().astype(float)
     return values
 
 
 def kinds_of(roles: Sequence[Role], trees: Sequence[Tree]) -> Iterator[Kind]:
-    """Counts under one and two conditions, sums alone and under them, each measured by its own bound."""
+    """Counts under one and two conditions, sums and averages alone and under them, each by its own bound."""
     every = [one.energies(np.ones(one.bins)) for one in trees]
     chosen = [_condition(role, one) for role, one in zip(roles, trees, strict=True)]
     filters = [at for at, role in enumerate(roles) if role.use != "measure"]
@@ -89,7 +98,12 @@ def kinds_of(roles: Sequence[Role], trees: Sequence[Tree]) -> Iterator[Kind]:
             if role.use != "filter" and at not in subset:
                 parts = [chosen[i] if i in subset else every[i] for i in range(len(roles))]
                 parts[at] = _sum(role, trees[at])
-                yield Kind(f"SUM({role.attribute.name}){' by ' * bool(subset)}{conditions}", tuple(parts))
+                by = f" by {conditions}" if subset else ""
+                yield Kind(f"SUM({role.attribute.name}){by}", tuple(parts))
+                if role.use == "measure":
+                    # What makes averages differ is what makes values differ: their mean part falls out of a ratio.
+                    parts[at] = np.r_[0.0, parts[at][1:]]
+                    yield Kind(f"AVG({role.attribute.name}){by}, of all", tuple(parts))
 
 
 def _condition(role: Role, one: Tree) -> Floats:

@@ -52,6 +52,7 @@ class Channel:
     Attributes:
         slots: A report is about one of so many rows of a user, drawn evenly; estimates are multiplied by it.
         padded: A report may say that there is no row.
+        points: For each tree, to how many points values are rounded, which are its bins then; 0: not rounded.
     """
 
     services: tuple[str, ...]
@@ -59,6 +60,7 @@ class Channel:
     slots: int
     padded: bool
     trees: tuple[Tree, ...]
+    points: tuple[int, ...]
     layers: tuple[LayerPlan, ...]
 
     def block(self, layer: LayerPlan) -> Block:
@@ -264,6 +266,7 @@ def _channel_to_plain(channel: Channel) -> dict[str, Any]:
         "padded": channel.padded,
         "fanouts": [list(tree.fanouts) for tree in channel.trees],
         "values": [tree.values for tree in channel.trees],
+        "points": list(channel.points),
         "layers": [
             {
                 "attributes": list(one.attributes),
@@ -288,4 +291,12 @@ def _channel_from_plain(plain: Mapping[str, Any]) -> Channel:
         )
         for one in plain["layers"]
     )
-    return Channel(tuple(plain["services"]), Fraction(plain["epsilon"]), plain["slots"], plain["padded"], trees, layers)
+    return Channel(
+        tuple(plain["services"]),
+        Fraction(plain["epsilon"]),
+        plain["slots"],
+        plain["padded"],
+        trees,
+        tuple(plain["points"]),
+        layers,
+    )

@@ -24,6 +24,8 @@ MOST_ROWS = 1_000
 MOST_BINS = 10_000
 MOST_SERVICES = 8
 FILTER_BINS, MEASURE_BINS = 25, 125
+POINTS = 3
+"""To which a measure is rounded: two ends and the middle. More points are more nodes, and each node is noisy."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
@@ -34,6 +36,7 @@ class Role:
     Attributes:
         use: Conditions and groups ("filter"), sums and averages ("measure"), or both.
         resolution: The finest number of bins that matters: fewer give smaller errors, and answers know nothing finer.
+            Of what is a measure alone: to how many points a value is rounded, at random and right on average.
         sensitive: False sends the value in clear beside the report.
     """
 
@@ -68,11 +71,23 @@ class Role:
     def bins(self) -> int:
         """The resolution, or what suits the use: every category, 25 bins of a filter, 125 of a measure."""
         size = self.attribute.size
+        if self.points:
+            return self.points
         if self.resolution is not None:
             return min(self.resolution, size)
         if not self.is_ordered:
             return size
         return min(size, FILTER_BINS if self.use == "filter" else MEASURE_BINS)
+
+    @property
+    def points(self) -> int:
+        """To how many points values are rounded at random before they are reported; 0: they fall into bins instead.
+
+        Rounding keeps sums right on average however values crowd, which bins do not. It needs a number for each cell.
+        """
+        wanted = self.resolution or POINTS
+        is_number = self.use == "measure" and self.attribute.null != "cell"
+        return max(wanted, 2) if is_number and self.attribute.size > max(wanted, 2) else 0
 
     @property
     def may_be_missing(self) -> bool:
