@@ -9,6 +9,7 @@ from siloquent.demo.profiling import PROFILE_STEPS
 from siloquent.demo.searching import SEARCH_STEPS
 from siloquent.demo.sharing import SHARE_STEPS
 from siloquent.demo.sketching import SKETCH_STEPS
+from siloquent.demo.synthesis import SYNTH_STEPS
 
 WARDS = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200 CONFIDENCE 0.99"
 ICEBERG = "SELECT diagnosis FROM visits GROUP BY diagnosis HAVING COUNT(*) > 700 ERROR 200"
@@ -34,7 +35,7 @@ def story(*, quick: bool = False) -> tuple[Step, ...]:
         else (
             *_FIRST_ANSWER,
             *_THE_REST,
-            *(Step(*step) for step in (*PROFILE_STEPS, *SKETCH_STEPS, *SEARCH_STEPS, *COLLECT_STEPS, *SHARE_STEPS)),
+            *(Step(*step) for step in (*PROFILE_STEPS, *SKETCH_STEPS, *SYNTH_STEPS, *SEARCH_STEPS, *COLLECT_STEPS, *SHARE_STEPS)),
         )
     )
 
