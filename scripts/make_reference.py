@@ -174,6 +174,7 @@ FLOORS = (
     "explore",
     "search",
     "sketch",
+    "synth",
     "collect",
 )
 
