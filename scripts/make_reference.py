@@ -173,6 +173,7 @@ FLOORS = (
     "session",
     "explore",
     "search",
+    "share",
     "sketch",
     "synth",
     "collect",
