@@ -146,15 +146,12 @@ def _over_the_relay(
 ) -> FDReport:
     """Parties and workers are processes of their own; the columns' types are this workspace's declaration."""
     from siloquent.cli.profile_files import WaitingLines
-    from siloquent.federation.bundle import read_bundle
-    from siloquent.profile import Terms
-    from siloquent.profile.federated import run_session
-    from siloquent.profile.spec import declared_columns
 
-    with options.session() as session:
-        terms = Terms(asked, declared_columns(session.schema(asked.table), asked.columns))
     waiting = WaitingLines(options.screen)
-    return run_session(read_bundle(folder), terms, without=without, session=resume, say=waiting.say, watch=waiting.look)
+    with options.session() as session:
+        return session.profile.discover(
+            asked, folder, without=without, resume=resume, say=waiting.say, watch=waiting.look
+        )
 
 
 def _yes(terms: Terms, told: str) -> bool:

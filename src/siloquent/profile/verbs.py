@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,16 +12,17 @@ from siloquent.profile.measure import LocalResult, local, own_rows
 from siloquent.profile.plan.costs import SessionPlan, explain
 from siloquent.profile.release import load_report, save_report
 from siloquent.profile.spec import FDReport, ProfileSpec, declared_columns
-from siloquent.profile.task import Approve, chosen, discover_together, entries, write_adopted
+from siloquent.profile.task import Approve, Terms, chosen, discover_together, entries, write_adopted
 from siloquent.profile.task.terms import Say, silent
 
 if TYPE_CHECKING:
+    from siloquent.federation.channel import Channel
     from siloquent.session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileVerbs:
-    """local, explain, together, adopt, save and load, for one workspace."""
+    """local, explain, discover, together, adopt, save and load, for one workspace."""
 
     session: Session
 
@@ -47,6 +48,29 @@ class ProfileVerbs:
         schema = self.session.schema(spec.table)
         columns = declared_columns(schema, spec.columns)
         return explain(spec, columns=columns, parties=parties, workers=workers, rows=schema.size_hint or 1_000)
+
+    def discover(
+        self,
+        spec: ProfileSpec,
+        bundle: Path | str,
+        *,
+        without: Sequence[str] = (),
+        resume: str | None = None,
+        say: Say = silent,
+        watch: Callable[[Channel], None] = lambda channel: None,
+    ) -> FDReport:
+        """A session over a federation, as the moderator whose bundle this is; see ``federated.run_session``.
+
+        The columns' types are this workspace's declaration of the table; its rows, if it has any, are not read.
+
+        Privacy:
+            Input privacy at every party, not differential privacy; recorded in each party's ledger.
+        """
+        from siloquent.federation.bundle import read_bundle
+        from siloquent.profile.federated import run_session
+
+        terms = Terms(spec, declared_columns(self.session.schema(spec.table), spec.columns))
+        return run_session(read_bundle(Path(bundle)), terms, without=without, session=resume, say=say, watch=watch)
 
     def together(
         self,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,9 @@ class Federation:
         for process in self.running.values():
             process.terminate()
         for process in self.running.values():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+            process.kill()  # how soon a role ends is its own journey's concern
             process.wait(20)
 
     def wait_for(self, words: str, log: Path, seconds: float = 90) -> None:
