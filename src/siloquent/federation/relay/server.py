@@ -19,7 +19,7 @@ from siloquent.federation.roster import Roster, read_roster
 if TYPE_CHECKING:
     import uvicorn
 
-IDLE_S = 75
+IDLE_S, GRACE_S = 75, 1
 SWEEP_S = 3600.0
 MOST_HEADERS = 8192
 MOST_CONNECTIONS = 512
@@ -96,6 +96,7 @@ def make_server(bundle: Bundle, relay: Relay, host: str, port: int) -> uvicorn.S
         access_log=False,
         server_header=False,
         timeout_keep_alive=IDLE_S,
+        timeout_graceful_shutdown=GRACE_S,  # receivers that wait come back by themselves; nothing is lost
         limit_concurrency=MOST_CONNECTIONS,
         h11_max_incomplete_event_size=MOST_HEADERS,
         ssl_certfile=str(bundle.folder / TLS),
