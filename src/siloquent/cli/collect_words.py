@@ -125,8 +125,8 @@ def counters_document(made: Collection, counters: Counters, store: ReportStore) 
 
 
 def show_counters(screen: Screen, made: Collection, counters: Counters, store: ReportStore) -> None:
-    """What became of reports; only reasons that occurred."""
-    from siloquent.collect import REASONS
+    """What became of reports; only reasons that occurred, and only oddities that honest clients hardly cause."""
+    from siloquent.collect import REASONS, oddities
 
     shown = {code: count for code, count in asdict(counters).items() if count or code == "accepted"}
     screen.table(
@@ -139,6 +139,11 @@ def show_counters(screen: Screen, made: Collection, counters: Counters, store: R
             for channel, count in zip(made.channels, store.sizes(), strict=True)
         ]
     )
+    for one in oddities(made, [store.tally((at,)) for at in range(len(made.channels))]):
+        if one.is_odd:
+            screen.warn(
+                f"Odd in reports of {' and '.join(one.services)}: {one.what}. Some clients may not draw honestly."
+            )
 
 
 def answer_document(made: Collection, answer: Answer) -> dict[str, Any]:

@@ -8,6 +8,7 @@
 A user's reports to all services together are epsilon-DP for all of their rows; ``check`` proves it for a document.
 """
 
+from siloquent.collect.estimate import Oddity, oddities
 from siloquent.collect.measure import Client, Device, ReportStore, Rows, one_row_each, perturb_all, to_bytes
 from siloquent.collect.plan import Finding, Prediction, check, predict
 from siloquent.collect.spec import (
@@ -43,6 +44,7 @@ __all__ = [
     "Device",
     "Estimate",
     "Finding",
+    "Oddity",
     "Prediction",
     "ReportStore",
     "Role",
@@ -51,6 +53,7 @@ __all__ = [
     "check",
     "design",
     "estimate",
+    "oddities",
     "one_row_each",
     "parse_query",
     "parse_spec",

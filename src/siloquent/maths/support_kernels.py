@@ -26,14 +26,17 @@ def compiled(function: F) -> F:
 
 @compiled
 def count_sets(columns: Integers, found: Integers) -> None:
-    """Add up the bits of sets; ``found`` has one more entry for the number of reports."""
+    """Add up the bits of sets; ``found`` has one more entry for the number of reports. Bits beyond it count nowhere."""
+    nodes = found.size - 1
     for i in range(columns.shape[0]):
         for c in range(3):
             word, node = columns[i, c], c * WORD_BITS
             while word != 0:
                 # Sets are small: from set bit to set bit, by its place.
                 low = word & -word
-                found[node + _place(low)] += 1
+                at = node + _place(low)
+                if at < nodes:
+                    found[at] += 1
                 word ^= low
     found[found.size - 1] += columns.shape[0]
 

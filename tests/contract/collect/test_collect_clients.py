@@ -113,3 +113,8 @@ def test_joint_counts_are_the_sums_of_products(count: int) -> None:
     wanted = np.einsum("ui,uj->ij" if count == 2 else "ui,uj,uk->ijk", *each)
     kinds, nodes, sizes = zip(*((plan.kind, plan.nodes, plan.size) for plan in plans), strict=True)
     assert (joint_supports(kinds, nodes, sizes, columns) == wanted).all()
+
+
+def test_bits_beyond_the_last_node_count_nowhere() -> None:
+    wild = np.full((100, 3), 2**43 - 1, dtype=np.int64)
+    assert supports("subset", 5, 2, wild).tolist() == [100] * 6

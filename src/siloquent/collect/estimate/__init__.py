@@ -1,5 +1,6 @@
 """From counted reports to answers: free, however often, since reports are private already."""
 
 from siloquent.collect.estimate.answering import answer, channels_of
+from siloquent.collect.estimate.oddities import Oddity, oddities
 
-__all__ = ["answer", "channels_of"]
+__all__ = ["Oddity", "answer", "channels_of", "oddities"]

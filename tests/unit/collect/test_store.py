@@ -1,0 +1,85 @@
+"""Reports as they are kept: one a user, none lost, none counted twice; and what forged ones look like."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from siloquent.collect import ReportStore, estimate, oddities, perturb_all, to_bytes
+from siloquent.errors import RequestError, TooFewReports
+from unit.collect.shops import ORDERS, PROFILE, collection, shoppers
+
+MADE = collection(PROFILE, ORDERS, min_reports=100)
+BATCHES = perturb_all(MADE, shoppers(5_000, seed=1))
+DATA = [to_bytes(MADE, batch) for batch in BATCHES]
+
+
+def test_reports_outlive_the_program_and_duplicates_are_known_again(tmp_path: Path) -> None:
+    path = tmp_path / "shop.reports"
+    with ReportStore(MADE, path) as store:
+        assert store.ingest(DATA[0]).accepted == 5_000
+    with ReportStore(MADE, path) as store:
+        counters = store.ingest(DATA[0] + DATA[0][:40] + DATA[1])
+        assert (counters.accepted, counters.duplicate) == (5_000, 5_001)
+        assert store.sizes() == (5_000, 5_000)
+        assert store.counters.total == 15_001
+
+
+def test_a_second_report_in_one_file_does_not_replace_the_first() -> None:
+    with ReportStore(MADE) as store:
+        first, second = bytearray(DATA[1][:40]), bytearray(DATA[1][:40])
+        second[2:4], second[24:] = DATA[1][42:44], DATA[1][64:80]
+        counters = store.ingest(bytes(first + second))
+        assert (counters.accepted, counters.duplicate) == (1, 1)
+        assert store.layer_sizes(1)[int.from_bytes(first[2:4], "big")] == 1
+
+
+def test_another_collections_reports_are_not_opened(tmp_path: Path) -> None:
+    path = tmp_path / "shop.reports"
+    ReportStore(MADE, path).close()
+    with pytest.raises(RequestError, match="another collection, epoch or design"):
+        ReportStore(collection(PROFILE, ORDERS, epoch=2), path)
+    (tmp_path / "no.reports").write_text("no database")
+    with pytest.raises(RequestError, match="cannot be opened"):
+        ReportStore(MADE, tmp_path / "no.reports")
+
+
+def test_an_interrupted_ingestion_counts_nothing() -> None:
+    with ReportStore(MADE) as store:
+        broken = replace(BATCHES[1], columns=BATCHES[1].columns[:10])
+        with pytest.raises(Exception, match=r".*"):
+            store.add([BATCHES[0], broken])
+        assert (store.sizes(), store.counters.total) == ((0, 0), 0)
+        assert store.ingest(DATA[0]).accepted == 5_000
+
+
+def test_too_few_reports_give_no_number() -> None:
+    with ReportStore(MADE) as store:
+        store.ingest(DATA[0][: 40 * 99])
+        with pytest.raises(TooFewReports, match="99 users reported"):
+            estimate(store, "SELECT COUNT(*) FROM profile")
+        store.ingest(DATA[0])
+        with pytest.raises(TooFewReports, match="0 users reported"):
+            estimate(store, "SELECT COUNT(*) FROM orders JOIN profile USING (user)")
+
+
+def test_honest_reports_are_not_odd_and_forged_ones_are() -> None:
+    with ReportStore(MADE) as store:
+        store.add(BATCHES)
+        assert [one for one in oddities(MADE, [store.tally((at,)) for at in (0, 1)]) if one.is_odd] == []
+    with ReportStore(MADE) as store:
+        chosen = replace(BATCHES[0], layers=np.zeros_like(BATCHES[0].layers))
+        store.add([chosen])
+        found = oddities(MADE, [store.tally((0,))])
+        assert found[0].is_odd
+    with ReportStore(MADE) as store:
+        one = BATCHES[0]
+        same = one.columns.copy()
+        for layer in np.unique(one.layers):
+            mine = one.layers == layer
+            same[mine] = one.columns[mine][0]  # everybody sends the same set
+        store.add([replace(one, columns=same)])
+        assert oddities(MADE, [store.tally((0,))])[1].is_odd
