@@ -16,7 +16,7 @@ def renyi(order: int, *, rate: float, multiplier: float) -> float:
     """The Rényi divergence of one step, of whole ``order`` >= 2: a sample of ``rate``, noise ``multiplier`` per clip.
 
     Holds for discrete Gaussian noise on whole numbers, too: the moments of the privacy loss of a whole shift are those
-    of the continuous law, and the reverse divergence is the smaller one (docs/explanation/sampled-gaussian.md).
+    of the continuous law, and the reverse divergence is the smaller one (docs/explanation/synth-chain.md).
 
     >>> round(renyi(8, rate=0.01, multiplier=1.1) * 1e4, 4), round(renyi(16, rate=0.068, multiplier=4.0) * 1e3, 5)
     (5.8407, 2.53596)
