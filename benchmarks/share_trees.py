@@ -93,7 +93,7 @@ def _pfds(options: Options, name: str) -> Iterator[Row]:
                     paper=None if kind == "minus" else paper,
                     unit="MSE" if found.source.number else "error",
                     how=f"{variant}, h 8, t 10, p 4, {found.source.agents} agents, fold 1, {ASKED} agents' models on "
-                    f"own and {FITTED:,} drawn rows; all: all trees vote, minus: no consistency, own: own tree's labels",
+                    f"own and {FITTED:,} drawn rows; all: all trees vote, minus: no consistency, own: own labels",
                 )
 
 
