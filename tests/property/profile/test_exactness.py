@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.toy_group import ToyGroup
 from siloquent.maths.dependencies import FD, discover
 from siloquent.profile.plan.knowledge import Knowledge
 from siloquent.profile.plan.levels import Levels, minimal
 from siloquent.profile.plan.planner import Bits, Excesses, start
-from unit.profile.lattice import Codes, as_dependencies, distinct, exhaustive, session
+from siloquent.profile.spec import Column, ProfileSpec
+from siloquent.profile.task import simulate
+from unit.profile.lattice import Codes, as_dependencies, distinct, exhaustive, names, session
 
 SEEDS = st.integers(0, 2**32)
 
@@ -121,3 +125,29 @@ def test_local_discovery_is_what_parties_vote_by() -> None:
     parts = drawn(11, 3, 4)
     for part in parts:
         assert discover(part) == exhaustive([part])
+
+
+@pytest.mark.parametrize("nulls", ["value", "distinct"])
+@settings(deadline=None, max_examples=15)
+@given(seed=SEEDS, columns=st.integers(2, 4))
+def test_nulls_are_one_value_or_never_equal_as_the_session_says(nulls: str, seed: int, columns: int) -> None:
+    parts = drawn(seed, 3, columns)
+    rng = np.random.default_rng(seed)
+    missing = [rng.random(part.shape) < 0.25 for part in parts]
+    names_ = names(columns)
+    tables = [
+        pa.table(
+            {
+                name: [None if m else str(v) for v, m in zip(p[:, j], lost[:, j], strict=True)]
+                for j, name in enumerate(names_)
+            }
+        )
+        for p, lost in zip(parts, missing, strict=True)
+    ]
+    spec = ProfileSpec("t", names_, nulls=nulls, min_rows=2)  # type: ignore[arg-type]
+    report = simulate(spec, tables, [Column(name, "text") for name in names_], workers=2, group=ToyGroup())
+    for part, lost in zip(parts, missing, strict=True):
+        alike = nulls == "value"
+        part[lost] = -1 if alike else 10**6 + rng.choice(10**9, lost.sum(), replace=False)
+    assert report.cfd == as_dependencies(exhaustive(parts), columns)
+    assert report.ufd == as_dependencies(exhaustive([np.concatenate(parts)]), columns)
