@@ -11,6 +11,7 @@ Whoever has offers may ask without end. Scoring is local (one's own exact rows, 
 from siloquent.privacy.prices import Budget
 from siloquent.search.catalogue import Catalogue, add_to_catalogue, load_offer, open_catalogue
 from siloquent.search.domains import Feature, JoinKey
+from siloquent.search.estimate.many import pooled_slopes
 from siloquent.search.found import Augmentation, AugmentPlan, Coefficient, FittedModel, Found, plan_from_json
 from siloquent.search.offers import Offer, offer_from_bytes
 from siloquent.search.plan import OfferPlan, plan
@@ -45,6 +46,7 @@ __all__ = [
     "open_catalogue",
     "plan",
     "plan_from_json",
+    "pooled_slopes",
     "proposed",
     "request_from_plain",
     "save_offer",
