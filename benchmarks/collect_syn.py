@@ -21,9 +21,9 @@ FOUR = {1: 5e-5, 2: 2e-4, 3: 3e-4, 4: 6e-4}
 def rows(options: Options) -> Iterator[Row]:
     """NMSE, or mean relative error of averages; n = 10^6, eps 2, m 125, 25 bins."""
     if any(options.wants(name) for name in TWO):
-        yield from _two(3 if options.quick else 30, 1 if options.quick else 6)
+        yield from _two(2 if options.quick else 30, 1 if options.quick else 3)
     if any(options.wants(f"syn1-d4-count-{d}") for d in SIDES):
-        yield from _four(1 if options.quick else 6, 1 if options.quick else 2)
+        yield from _four(1 if options.quick else 6, 1)
 
 
 def ranges(rng: np.random.Generator, width: int, count: int = 1) -> list[tuple[int, int]]:

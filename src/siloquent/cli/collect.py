@@ -80,7 +80,9 @@ def perturb(
     ] = None,
     memory: Annotated[
         Path | None,
-        typer.Option("--memory", metavar="FILE", help="Reports that were made before: sent again as they are."),
+        typer.Option(
+            "--memory", metavar="FILE", help="What devices have sent, if not beside the document: sent again as it is."
+        ),
     ] = None,
     output: Out = None,
 ) -> None:

@@ -143,6 +143,8 @@ def reports_of(
         key = bytes.fromhex(read_text(secret or document.with_suffix(".key")).strip())
     except ValueError:
         raise RequestError("The epoch's key is hexadecimal text.", fix="--secret FILE") from None
+    # Kept whatever happens: a device that forgot what it sent would draw, and pay epsilon, a second time.
+    memory = memory or document.with_suffix(".sent")
     client, known = Client(json.loads(made.to_json())), _remembered(memory)
     found = []
     for number, user, own in _users(options, rows):
@@ -150,8 +152,7 @@ def reports_of(
             found.append(client.report(service, own, Device(user, key, known.setdefault(user, _Memory()))))
         except (ValueError, AttributeError, TypeError, IndexError, KeyError):
             raise RequestError(f"Line {number} holds no rows of a user.", fix=_LINE) from None
-    if memory is not None:
-        _remember(memory, known)
+    _remember(memory, known)
     return b"".join(found)
 
 
@@ -184,8 +185,8 @@ def _user(number: int, line: str) -> tuple[str, Any]:
     return str(user), own
 
 
-def _remembered(memory: Path | None) -> dict[str, _Memory]:
-    if memory is None or not memory.exists():
+def _remembered(memory: Path) -> dict[str, _Memory]:
+    if not memory.exists():
         return {}
     try:
         plain = json.loads(read_text(memory, 2**30))
