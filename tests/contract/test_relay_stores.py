@@ -74,7 +74,7 @@ class RelayStoreContract:
         store.ack("w1", found.seq)
         assert store.next("w1", 0) is None
         assert store.put("north", key, wire) is False
-        assert store.counts()["bytes_waiting"] == 0
+        assert store.totals()["bytes_waiting"] == 0
 
     def test_nobody_acknowledges_for_another(self, store: RelayStore) -> None:
         store.put("north", *envelope())

@@ -11,7 +11,6 @@ import fcntl
 import json
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from typing import Any
 
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel.base import RoleState
+from siloquent.federation.durable import Durable
 from siloquent.federation.message import Envelope, Header, genesis, link
 
 _TABLES = """
@@ -67,23 +67,11 @@ class Session:
         return self.state in FINAL
 
 
-class Journal:
+class Journal(Durable):
     """One role's journal. Every method is one durable transaction; any thread may call it."""
 
     def __init__(self, path: Path | str) -> None:
-        self._lock = threading.RLock()
-        if path != ":memory:":
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=30)
-        self._db.row_factory = sqlite3.Row
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=FAST"):
-            self._db.execute(f"PRAGMA {pragma}")
-        self._db.executescript(_TABLES)
-
-    def close(self) -> None:
-        """Let go of the database."""
-        with self._lock:
-            self._db.close()
+        super().__init__(path, _TABLES)
 
     # The inbox.
 
@@ -274,17 +262,6 @@ class Journal:
             )
         except sqlite3.IntegrityError:
             raise ProtocolError("role_running_twice", role=header.sender, step=header.step) from None
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._db
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
 
     def _write(self, statement: str, *values: object) -> None:
         with self._transaction() as db:

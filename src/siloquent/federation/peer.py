@@ -339,9 +339,7 @@ def polling(peer: Peer, wait: float = 25.0) -> Iterator[threading.Event]:
             try:
                 peer.poll(wait)
                 pause = 0
-            except (
-                Exception
-            ) as failed:  # allowed: a role that stops to listen in silence is the one thing it must not do
+            except Exception as failed:  # allowed: a role must not stop to listen in silence
                 told = failed.code if isinstance(failed, ProtocolError) else type(failed).__name__
                 log.warning("the inbox could not be read: %s", told)
                 stop.wait(PAUSES_S[min(pause, len(PAUSES_S) - 1)])

@@ -130,14 +130,14 @@ def test_a_faulty_certificate_is_refused_on_every_route(
 ) -> None:
     folder = tmp_path_factory.getbasetemp() / "faulty"
     folder.mkdir(exist_ok=True)
-    waiting = place.store.counts()
+    waiting = place.store.totals()
     with httpx.Client(verify=contexts(place, fault, folder), trust_env=False, base_url=place.described.relay) as client:
         try:
             status = client.request(method, path, content=body or None).status_code
         except httpx.TransportError:
             status = 0  # refused in the handshake
     assert status == (403 if fault in ("unknown role", "other kind") else 0)
-    assert place.store.counts() == waiting
+    assert place.store.totals() == waiting
 
 
 @pytest.mark.parametrize(("method", "path", "body"), ROUTES[1:2] + ROUTES[4:])

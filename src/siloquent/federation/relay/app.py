@@ -189,7 +189,7 @@ def watch_app(store: RelayStore, relay: Relay) -> Starlette:
         return JSONResponse({"ok": True})
 
     async def metrics(request: Request) -> Response:
-        lines = [f"federation_{name} {value}" for name, value in store.counts().items()]
+        lines = [f"federation_{name} {value}" for name, value in store.totals().items()]
         lines += [f'federation_requests{{role="{role}"}} {n}' for role, n in sorted(relay.requests.items())]
         return PlainTextResponse("\n".join(lines) + "\n")
 

@@ -11,13 +11,13 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from siloquent.errors import NotAllowed, ProtocolError
+from siloquent.federation.durable import Durable
 from siloquent.federation.message import Envelope, Header
 
 INLINE_BYTES = 2**20  # larger envelopes are files beside the database
@@ -62,26 +62,17 @@ class Stored:
     wire: bytes
 
 
-class RelayStore:
+class RelayStore(Durable):
     """The mailbox; every method is one transaction, and has happened for good when it returns."""
 
     def __init__(
         self, path: Path | str, *, limits: Limits | None = None, clock: Callable[[], float] = time.time
     ) -> None:
-        self.limits, self._clock, self._lock = limits or Limits(), clock, threading.RLock()
+        super().__init__(path, _TABLES)
+        self.limits, self._clock = limits or Limits(), clock
         self._bodies = None if path == ":memory:" else Path(path).parent / "bodies"
         if self._bodies is not None:
             self._bodies.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=30)
-        self._db.row_factory = sqlite3.Row
-        for pragma in ("journal_mode=WAL", "synchronous=FULL"):
-            self._db.execute(f"PRAGMA {pragma}")
-        self._db.executescript(_TABLES)
-
-    def close(self) -> None:
-        """Let go of the database."""
-        with self._lock:
-            self._db.close()
 
     def open_session(self, moderator: str, session: str, members: list[str], deadline: int) -> bool:
         """Open mailboxes for a session; False if the same one is open already.
@@ -235,7 +226,7 @@ class RelayStore:
             db.execute("DELETE FROM session WHERE COALESCE(closed, deadline) < ?", (older,))
         self._drop_bodies(row["digest"] for row in rows if row["size"] > INLINE_BYTES)
 
-    def counts(self) -> dict[str, int]:
+    def totals(self) -> dict[str, int]:
         """Sizes for an operator's eyes: sessions open, messages and bytes that wait."""
         with self._lock:
             waiting = self._db.execute(
@@ -243,17 +234,6 @@ class RelayStore:
             ).fetchone()
             live = self._db.execute("SELECT COUNT(*) FROM session WHERE closed IS NULL").fetchone()
         return {"sessions_open": live[0], "messages_waiting": waiting[0], "bytes_waiting": waiting[1]}
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._db
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
 
     def _insert(self, header: Header, envelope: Envelope, digest: str, size: int, body: bytes | None) -> bool:
         with self._transaction() as db:

@@ -1,0 +1,41 @@
+"""A SQLite file that is durable when a call returns: of the relay's mailbox and of every role's journal."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class Durable:
+    """One connection that any thread may use, one transaction at a time, written through to the disk."""
+
+    def __init__(self, path: Path | str, tables: str) -> None:
+        self._lock = threading.RLock()
+        if path != ":memory:":
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=30)
+        self._db.row_factory = sqlite3.Row
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=FAST"):
+            self._db.execute(f"PRAGMA {pragma}")
+        self._db.executescript(tables)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """All of the block, or nothing of it."""
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:  # allowed: raised again; whatever ends the block undoes it
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
