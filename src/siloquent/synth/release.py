@@ -71,9 +71,9 @@ def load_model(folder: Path) -> TreeModel:
         sizes = [int(np.prod(clique.shape)) for clique in cliques]
         parts = np.split(arrays["beliefs"], np.cumsum(sizes)[:-1].astype(int))
         beliefs = tuple(part.reshape(clique.shape) for part, clique in zip(parts, cliques, strict=True))
-        return TreeModel(
-            plan, frame, GraphicalModel(JunctionTree(frame.sizes, cliques), beliefs, {}), words["sentence"]
-        )
+        rates = {int(number): float(rate) for number, rate in words["rates"].items()}
+        fitted = GraphicalModel(JunctionTree(frame.sizes, cliques), beliefs, {})
+        return TreeModel(plan, frame, fitted, words["sentence"], rates)
     except (KeyError, TypeError, ValueError):
         raise ReleaseError("The model was cut or changed.", fix="siloquent verify RELEASE") from None
 
@@ -145,6 +145,7 @@ def model_bytes(model: TreeModel) -> bytes:
         "references": tables_to_plain(model.plan, model.frame.tables),
         "cliques": cliques,
         "sentence": model.sentence,
+        "rates": {str(number): rate for number, rate in model.rates.items()},
     }
     return pack({"beliefs": np.concatenate([belief.ravel() for belief in model.fitted.beliefs])}, words)
 

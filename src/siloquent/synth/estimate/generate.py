@@ -16,6 +16,7 @@ from siloquent.synth.estimate.swap import meet_rates
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+MOST_PARENTS, FEW_CELLS = 2, 16
 _LEAST = 1e-22  # e^-50: what a mask leaves of a probability is nothing
 
 
@@ -39,16 +40,22 @@ def draw(
     kept = keep(made, frame.compiled, frame.tables, random, groups=of_cells)
     if not rates:
         return kept
-    return meet_rates(kept, frame.compiled, rates, random, parents=_parents(frame, model))[0]
+    return meet_rates(kept, frame.compiled, rates, random, parents=_parents(frame, model, rates))[0]
 
 
-def _parents(frame: Frame, model: GraphicalModel) -> dict[str, tuple[str, ...]]:
-    """For each attribute, the others of its clique: the joint that it keeps while rates are met."""
+def _parents(frame: Frame, model: GraphicalModel, rates: Mapping[int, float]) -> dict[str, tuple[str, ...]]:
+    """For each attribute, others of its clique with few cells, whose joint with it stays while rates are met.
+
+    Attributes of the constraints themselves are none of them: exchanges between equal ones would change no rate.
+    """
     names = frame.names
-    return {
-        name: tuple(names[v] for v in model.tree.cliques[model.tree.host([place])].attributes if v != place)
-        for place, name in enumerate(names)
-    }
+    met = {name for one in frame.compiled.by_number(rates) for name in one.attributes}
+    found = {}
+    for place, name in enumerate(names):
+        clique = model.tree.cliques[model.tree.host([place])].attributes
+        near = sorted((frame.fines[v].size, names[v]) for v in clique if v != place and names[v] not in met)
+        found[name] = tuple(other for size, other in near[:MOST_PARENTS] if size <= FEW_CELLS)
+    return found
 
 
 def draw_groups(model: GraphicalModel, rows: int, random: np.random.Generator) -> dict[int, NDArray[np.int32]]:

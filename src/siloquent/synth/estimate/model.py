@@ -30,12 +30,18 @@ MOST_TRIES = 100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeModel:
-    """A model of a table: what was released of it, fitted. ``sentence`` is the guarantee in words."""
+    """A model of a table: what was released of it, fitted.
+
+    Attributes:
+        sentence: The guarantee in words.
+        rates: Of soft constraints over two rows, by number: what drawn rows meet.
+    """
 
     plan: TreePlan
     frame: Frame
     fitted: GraphicalModel
     sentence: str
+    rates: Mapping[int, float]
 
     @property
     def schema(self) -> TableSchema:
@@ -65,7 +71,7 @@ class TreeModel:
         if not 1 <= rows <= MOST_ROWS:
             raise RequestError(f"A draw has 1 to {MOST_ROWS:,} rows, not {rows:,}.", fix="--rows 10000")
         if where is None:
-            return draw(self.frame, self.fitted, rows=rows, seed=seed, rates=self.plan.rates)
+            return draw(self.frame, self.fitted, rows=rows, seed=seed, rates=self.rates)
         return self._where(rows, condition_of(where, self.schema, self.frame.compiled), seed)
 
     def decoded(self, cells: NDArray[np.int32]) -> pa.Table:
@@ -119,7 +125,7 @@ class TreeModel:
 
 def model_from(learner: TreeLearner, sentence: str) -> TreeModel:
     """The model of a run that has ended."""
-    return TreeModel(learner.plan, learner.frame, learner.finished(), sentence)
+    return TreeModel(learner.plan, learner.frame, learner.finished(), sentence, learner.rates)
 
 
 def group_words(frame: Frame, place: int) -> list[str]:

@@ -49,7 +49,7 @@ def report_of(
 def _constraints(learner: TreeLearner, codes: NDArray[np.int32]) -> tuple[Kept, ...]:
     compiled = learner.frame.compiled
     found = violations(codes, compiled)
-    rates = learner.plan.rates
+    rates = learner.rates
     made = []
     for one in compiled.constraints:
         counted = found.get(one.number)

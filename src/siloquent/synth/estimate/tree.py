@@ -14,6 +14,7 @@ from siloquent.maths.graphical.marginals import Spreader, conditioned
 from siloquent.maths.graphical.triangulate import cells, cliques, mask_of
 from siloquent.synth.estimate.frame import Frame, frame_of
 from siloquent.synth.estimate.keep import Tables
+from siloquent.synth.plan.tree import RATE_STEPS
 from siloquent.synth.spec.fine import Fine
 from siloquent.synth.spec.measured import Measurements, Noisy, Offer
 
@@ -43,6 +44,7 @@ class TreeLearner:
         self._model: GraphicalModel | None = None
         self._finished = False
         self._excess, self._among = 0.0, 1
+        self.rates: dict[int, float] = dict(plan.rates)
 
     @property
     def frame(self) -> Frame:
@@ -100,6 +102,17 @@ class TreeLearner:
         self._finished = False
         self._fit(EVALUATIONS)
 
+    def least_rows(self) -> int:
+        """A number of rows that the table surely has, at least 2: six deviations below the estimate."""
+        precision = sum(1 / (target.values.size * float(np.mean(target.variance))) for target in self.frame.targets)
+        return max(2, math.floor(self.frame.total - 6 / math.sqrt(precision)))
+
+    def learn_rates(self, rates: Noisy) -> None:
+        """Read the rates of soft constraints: what the drawn rows will meet."""
+        *scaled, least = rates.counts.tolist()
+        for number, value in zip(rates.attributes, scaled, strict=True):
+            self.rates[int(number)] = min(max(value / (RATE_STEPS / 2 * least), 0.0), 1.0)
+
     def finished(self) -> GraphicalModel:
         """The model of all that was measured, fitted to the end."""
         if not self._finished:
@@ -111,7 +124,7 @@ class TreeLearner:
         """What the rows to be put out have in the groups of these marginals, scaled to the number of rows."""
         from siloquent.synth.estimate.generate import draw
 
-        made = draw(self.frame, self.finished(), rows=self.rows, seed=self.plan.spec.seed, rates=self.plan.rates)
+        made = draw(self.frame, self.finished(), rows=self.rows, seed=self.plan.spec.seed, rates=self.rates)
         codes = [
             fine_groups[fine.of(made[:, self.plan.compiled.column(fine.name)])]
             for fine, fine_groups in zip(self.frame.fines, self.frame.groups, strict=True)
@@ -191,6 +204,8 @@ def model_of(plan: TreePlan, measured: Measurements, *, extra: Tables | None = N
     learner.begin(fines_of(plan, measured), measured.of_kind("fine"), measured.of_kind("table"))
     for joint in measured.of_kind("joint"):
         learner.learn(joint)
+    for rates in measured.of_kind("rates"):
+        learner.learn_rates(rates)
     learner.finished()
     return learner
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from siloquent.synth.measure.journal import Journal
 from siloquent.synth.measure.marginals import Coarse, Wanted, exact_counts
 from siloquent.synth.measure.quality import distances
+from siloquent.synth.measure.rates import measured_rates
 from siloquent.synth.measure.selection import choose, noisy, utilities
 from siloquent.synth.plan.fine import split
 from siloquent.synth.spec.fine import Fine
@@ -47,6 +48,19 @@ class Learner(Protocol):
 
     def output(self, marginals: Sequence[tuple[int, ...]]) -> list[Floats]:
         """What the rows to be put out, scaled to the number of rows, have in the cells of these marginals."""
+        ...
+
+
+@runtime_checkable
+class RateLearner(Protocol):
+    """A learner that also reads rates of soft constraints."""
+
+    def least_rows(self) -> int:
+        """A number of rows that the table surely has, at least 2, from what was released."""
+        ...
+
+    def learn_rates(self, rates: Noisy) -> None:
+        """Read the rates of soft constraints."""
         ...
 
 
@@ -156,6 +170,9 @@ def _joints(run: _Run, coarse: Sequence[Coarse], learner: Learner) -> list[Noisy
         (joint,) = run.journal.step(_round(run, exact, learner, number / plan.rounds))
         learner.learn(joint)
         found.append(joint)
+    if plan.rate_noise is not None and isinstance(learner, RateLearner):
+        found.extend(run.journal.step(_rates(run, learner)))
+        learner.learn_rates(found[-1])
     if plan.report is not None:
         single = [(i,) for i in range(len(coarse))]
         pairs = [axes for axes in plan.candidates if len(axes) == 2]
@@ -168,6 +185,24 @@ def _joints(run: _Run, coarse: Sequence[Coarse], learner: Learner) -> list[Noisy
 
         found.extend(run.journal.step(report))
     return found
+
+
+def _rates(run: _Run, learner: RateLearner) -> _Step:
+    """The bought rates of soft constraints."""
+
+    def made() -> list[Noisy]:
+        plan = run.plan
+        assert plan.rate_noise is not None
+        return measured_rates(
+            run.table,
+            run.permit,
+            attributes=plan.compiled.attributes,
+            constraints=plan.compiled.by_number(plan.bought),
+            least=learner.least_rows(),
+            noise=plan.rate_noise,
+        )
+
+    return made
 
 
 def _round(run: _Run, exact: Sequence[Integers], learner: Learner, share: float) -> _Step:

@@ -9,7 +9,7 @@ from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
 from siloquent.errors import AccuracyUnreachable, RequestError
-from siloquent.privacy import Composed, Event, accountant, digits
+from siloquent.privacy import Composed, Event, accountant, digits, exact
 from siloquent.synth.plan.budget import (
     ONE_WAY,
     SELECTION,
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from siloquent.schema import TableSchema
 
 MOST_COLUMNS = 100
+RATE_STEPS = 400
+"""What one row changes a scaled rate by, at most (docs/explanation/synth.md)."""
 MOST_ROUNDS = 120
 MOST_TRIPLE = 3_000
 """The most cells of a marginal of three columns."""
@@ -63,6 +65,7 @@ class TreePlan:
         tables: Functional dependencies whose histogram is measured, with its noise.
         selection: The choice of marginals.
         joint: The noise of a chosen marginal.
+        bought: Soft constraints over two rows whose rate is measured, by number, and ``rate_noise``, theirs.
         report: The noise of the mean 1-way error and of the mean 2-way error; None without a report.
         event: All of it, in the worst case.
     """
@@ -78,6 +81,8 @@ class TreePlan:
     selection: Selection
     joint: Noise | None
     report: tuple[Noise, Noise] | None
+    bought: tuple[int, ...]
+    rate_noise: Noise | None
     candidates: tuple[tuple[int, ...], ...]
     effort: Effort
 
@@ -98,7 +103,8 @@ class TreePlan:
         joints = [] if self.joint is None else [self.joint.event] * self.rounds
         report = [noise.event for noise in self.report or ()]
         tables = [noise.event for _, noise in self.tables]
-        return Composed(tuple(chain(fine, tables, self.selection.events, joints, report)))
+        rates = [] if self.rate_noise is None else [self.rate_noise.event]
+        return Composed(tuple(chain(fine, tables, self.selection.events, joints, rates, report)))
 
     @property
     def price(self) -> Fraction:
@@ -109,14 +115,18 @@ class TreePlan:
     @property
     def rates(self) -> dict[int, float]:
         """Public rates of soft constraints, by number."""
-        from siloquent.privacy import exact
-
         return {int(number): float(exact(rate)) for number, rate in self.spec.rates.items()}
 
     @property
     def steps(self) -> int:
         """How many steps the journal will hold."""
-        return max(self.levels) + len(self.tables) + self.rounds + (self.report is not None)
+        return (
+            max(self.levels)
+            + len(self.tables)
+            + self.rounds
+            + (self.rate_noise is not None)
+            + (self.report is not None)
+        )
 
     @property
     def expected_distance(self) -> float | None:
@@ -156,6 +166,8 @@ class TreePlan:
             found.append((f"choices of {self.rounds} joints", price(*self.selection.events), None))
             counts = price(*[self.joint.event] * self.rounds)
             found.append((f"counts of {self.rounds} joints", counts, self.joint.deviation))
+        if self.rate_noise is not None:
+            found.append(("rates of soft constraints", price(self.rate_noise.event), None))
         if self.report is not None:
             found.append(("comparison with the truth", price(*(noise.event for noise in self.report)), None))
         return tuple(found)
@@ -236,6 +248,7 @@ def _split(
     chosen = schema.unit.max_rows * (2 if schema.replace_one else 1)
     selection = selection_for(law, rest * SELECTION, rounds=rounds, sensitivity=chosen)
     joint = noise_for(law, rest * (1 - SELECTION) / rounds, unit) if rounds else None
+    bought = _bought(spec, compiled)
     made = TreePlan(
         spec=spec,
         schema=schema,
@@ -248,6 +261,8 @@ def _split(
         selection=selection,
         joint=joint,
         report=_report(spec, schema, len(fines), amount, law),
+        bought=bought,
+        rate_noise=_rate_noise(spec, schema, len(bought), amount, law),
         candidates=candidates,
         effort=effort,
     )
@@ -278,8 +293,6 @@ def _table_shares(needs: list[TableNeed], schema: TableSchema, amount: Fraction,
 
 def _report(spec: SynthSpec, schema: TableSchema, count: int, amount: Fraction, law: Law) -> tuple[Noise, Noise] | None:
     """Noise of two sums over marginals: a row that comes or goes moves each marginal's distance by at most one."""
-    from siloquent.privacy import exact
-
     share = exact(spec.report)
     if not share:
         return None
@@ -287,6 +300,34 @@ def _report(spec: SynthSpec, schema: TableSchema, count: int, amount: Fraction, 
     sums = [moved * count, moved * max(count * (count - 1) // 2, 1)]
     first, second = (noise_for(law, amount * share / 2, s**2 if law == "gaussian" else s) for s in sums)
     return first, second
+
+
+def _bought(spec: SynthSpec, compiled: CompiledConstraints) -> tuple[int, ...]:
+    """The soft constraints over two rows whose rates are neither public nor free.
+
+    Raises:
+        RequestError: A rate is given or to be bought, and there is no such constraint.
+    """
+    soft = {one.number for one in compiled.soft if one.form is not None and one.form.is_binary}
+    known = {int(number) for number in spec.rates}
+    if known - soft:
+        raise RequestError(
+            f"Constraint {min(known - soft)} is no soft constraint over two rows, so it has no rate to be met.",
+            fix="rates for " + (", ".join(str(number) for number in sorted(soft)) or "none: leave rates out"),
+        )
+    if exact(spec.measure_rates) and not soft - known:
+        raise RequestError(
+            "There is no soft constraint over two rows whose rate could be bought.", fix="measure_rates = 0"
+        )
+    return tuple(sorted(soft - known)) if exact(spec.measure_rates) else ()
+
+
+def _rate_noise(spec: SynthSpec, schema: TableSchema, count: int, amount: Fraction, law: Law) -> Noise | None:
+    """Noise of the bought rates: each changes by at most RATE_STEPS for every row of a unit, also a replaced one."""
+    if not count:
+        return None
+    moved = RATE_STEPS * schema.unit.max_rows
+    return noise_for(law, amount * exact(spec.measure_rates), count * (moved**2 if law == "gaussian" else moved))
 
 
 def _require_worth(plan: TreePlan, schema: TableSchema) -> None:
