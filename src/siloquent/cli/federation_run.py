@@ -139,12 +139,14 @@ def all_walks() -> Walks:
     from siloquent.federation.sums import SERVICE, worker_part
     from siloquent.federation.walks import Walks
     from siloquent.profile.federated import add_parts
-    from siloquent.share.together import add_walks
+    from siloquent.share.together import add_walks as add_sharing
+    from siloquent.sketch.together import add_walks as add_sketching
 
     walks = Walks()
     walks.add("worker", SERVICE, worker_part(full_draw))
     add_parts(walks)
-    add_walks(walks)
+    add_sharing(walks)
+    add_sketching(walks)
     return walks
 
 

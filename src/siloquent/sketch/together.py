@@ -1,0 +1,225 @@
+"""One sketch of several silos with one silo's noise: counters leave as shares, and only their sum is ever seen.
+
+Each silo adds its share of the noise in its own measure room and gives the result to a secure sum. Every silo's account
+pays the whole event, and every silo keeps the sum as its release. Shares and prices: docs/explanation/sketch.md; what
+the sum hides: docs/explanation/federation-security.md.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from siloquent.charging import Charge, request_digest, require_planned
+from siloquent.errors import RequestError
+from siloquent.ledger import Permit, Stored
+from siloquent.privacy import Composed, SummedGaussian
+from siloquent.sketch.measure import measure_share
+from siloquent.sketch.plan import SketchPlan, plan, variance_of
+from siloquent.sketch.sketch import Integers, Sketch
+from siloquent.sketch.spec import SketchSpec, spec_from_plain
+from siloquent.sketch.task import assemble
+
+if TYPE_CHECKING:
+    from siloquent.federation.channel.base import Channel
+    from siloquent.federation.invitation import Invitation
+    from siloquent.federation.sums import Sum, SumSpec
+    from siloquent.federation.walks import Walks
+    from siloquent.session import Session
+
+TASK, PROTOCOL = "sketch", "sketch-sum/1"
+BOUND = 2**40
+"""What one silo's counter is below, before noise."""
+
+
+def build_sum(
+    session: Session,
+    spec: SketchSpec,
+    channel: Channel,
+    *,
+    min_parties: int,
+    colluding: int = 1,
+    max_cost: str | None = None,
+) -> Sketch:
+    """This silo's part in one sketch of all silos of a session; gives that sketch.
+
+    Args:
+        spec: With ``plan_file``: the hash plan that all silos share.
+        min_parties: With fewer complete silos there is no sketch.
+        colluding: How many of them may pool their noise: h = min_parties - colluding shares are surely in.
+    Raises:
+        As ``build``. ProtocolError: another role failed; what was reserved stays charged, and the same session goes on
+        after a restart at no further cost.
+    Privacy:
+        ``event_of`` the plan in the account's unit and adjacency, charged durably before a row is read, as long as h
+        silos follow the protocol and keep their noise to themselves.
+    """
+    from siloquent.federation.sums import give
+
+    schema, account = session.schema(spec.table), session.account(spec.table)
+    chosen = planned(session, spec, min_parties=min_parties, colluding=colluding)
+    honest = min_parties - colluding
+    digest = request_digest(session, account, schema, spec.canonical(), chosen.hash_plan.digest, channel.session.hex())
+    asked = Charge(f"sum-{channel.session.hex()[:32]}", account, digest, max_cost, what="sketch")
+    held: list[Permit | Stored] = []
+
+    def reserve() -> Permit | Stored:
+        if not held:
+            known = asked.held(session)
+            if known is None:
+                asked.require_affordable(session, chosen.event)
+                session.table_of(schema)  # what is wrong with a source is found before it costs anything
+                known = asked.reserve(session, chosen.event)
+            held.append(known)
+        return held[0]
+
+    def noisy() -> Integers:
+        permit = reserve()
+        if isinstance(permit, Stored):
+            raise RequestError("This session was settled before.", fix="start a new session", spent="what was reserved")
+        require_planned(permit, chosen.event)
+        table = session.table_of(schema, spent="what was reserved")
+        measured = measure_share(chosen, table, permit, honest=honest)
+        sizes = np.zeros(0, dtype=np.int64) if measured.sizes is None else measured.sizes
+        return np.concatenate([measured.counters.ravel(), sizes])
+
+    summed = give(channel, sum_spec(chosen, len(channel.members.parties), min_parties, colluding), noisy)
+    permit = reserve()
+    if isinstance(permit, Stored):
+        return assemble(schema, permit)
+    whole = sketch_of(chosen, summed, honest)
+    return assemble(schema, session.ledger.settle(permit, permit.event, whole.to_bytes()))
+
+
+def planned(session: Session, spec: SketchSpec, *, min_parties: int, colluding: int = 1) -> SketchPlan:
+    """The plan of a silo, with the event that its account pays. Touches no data.
+
+    Raises:
+        RequestError: there is no shared hash plan, or no share of noise would surely be in.
+    """
+    if spec.plan_file is None:
+        raise RequestError("Silos share one hash plan.", fix="siloquent sketch plan .. -o plan.json, then plan_file")
+    if min_parties - colluding < 1:
+        raise RequestError(f"{min_parties} silos of which {colluding} collude leave no noise.", fix="more silos")
+    chosen = plan(spec, session.schema(spec.table), seed=0)  # the plan file holds the hash functions
+    return replace(chosen, event=event_of(chosen, min_parties - colluding))
+
+
+def event_of(chosen: SketchPlan, honest: int) -> Any:
+    """What a silo's account pays: the event of the sum's noise, whoever else is in.
+
+    Polya shares sum to discrete Laplace noise exactly. A sum of discrete Gaussian shares is not one discrete Gaussian:
+    it has an event of its own.
+    """
+    if chosen.noise == "laplace":
+        return chosen.event
+    moved, shape = chosen.sensitivity, chosen.hash_plan.shape
+    events = [SummedGaussian(_share(chosen.parameter, honest), honest, moved.l2_squared, math.prod(shape))]
+    if chosen.size_parameter is not None:
+        share = _share(chosen.size_parameter, honest)
+        events.append(SummedGaussian(share, honest, moved.size_squared, chosen.hash_plan.classes))
+    return events[0] if len(events) == 1 else Composed(tuple(events))
+
+
+def sum_spec(chosen: SketchPlan, parties: int, min_parties: int, colluding: int) -> SumSpec:
+    """The secure sum of a plan: what its workers and moderator need to know, and nothing about rows."""
+    from siloquent.federation.sums import SumSpec
+
+    numbers = [chosen.parameter, *([] if chosen.size_parameter is None else [chosen.size_parameter])]
+    sizes = 0 if chosen.size_parameter is None else chosen.hash_plan.classes
+    return SumSpec(
+        name=f"sketch {chosen.hash_plan.digest[:16]}",
+        length=math.prod(chosen.hash_plan.shape) + sizes,
+        bound=BOUND,
+        parties=parties,
+        min_parties=min_parties,
+        colluding=colluding,
+        noise=chosen.noise,
+        scale=Fraction(max(numbers)),
+    )
+
+
+def sketch_of(chosen: SketchPlan, summed: Sum, honest: int) -> Sketch:
+    """The sketch of all silos in a sum. Every silo that is in added a share: more than h add more noise."""
+    cut, added = math.prod(chosen.hash_plan.shape), len(summed.parties)
+    counters, sizes = summed.total[:cut], summed.total[cut:]
+    size = chosen.size_parameter
+    return Sketch(
+        plan=chosen.hash_plan,
+        counters=counters.reshape(chosen.hash_plan.shape),
+        sizes=None if size is None else sizes,
+        noise=chosen.noise,
+        parameter=chosen.parameter,
+        variance=_variance(chosen.noise, chosen.parameter, honest) * added,
+        size_variance=Fraction(0) if size is None else _variance(chosen.noise, size, honest) * added,
+        hits=chosen.hits,
+        event=chosen.event,
+        table=chosen.schema.name,
+        request=chosen.spec.canonical(),
+        schema_digest=chosen.schema.digest,
+        notes=(*chosen.notes, f"one sketch of {', '.join(summed.parties)}; the guarantee needs {honest} honest silos"),
+    )
+
+
+def invitation_of(chosen: SketchPlan, *, parties: int, min_parties: int, colluding: int = 1) -> Invitation:
+    """What a moderator asks the silos for: the spec, what it tells, what it costs. Touches no data."""
+    from siloquent.federation.invitation import Invitation
+    from siloquent.privacy import accountant, digits
+
+    summed = sum_spec(chosen, parties, min_parties, colluding)
+    return Invitation(
+        protocol=PROTOCOL,
+        task=TASK,
+        service="sum",
+        tables=(chosen.spec.table,),
+        columns=chosen.spec.features,
+        statement=f"the sum over all silos of {summed.length:,} counters, with noise of {summed.honest} silos",
+        price=f"{accountant(chosen.schema.budget.accountant).symbol} {digits(chosen.price)}",
+        body={
+            "spec": {key: value for key, value in json.loads(chosen.spec.canonical()).items() if value is not None},
+            "plan": chosen.hash_plan.to_json(),
+            "sum": summed.to_json(),
+        },
+        min_parties=min_parties,
+    )
+
+
+def add_walks(walks: Walks) -> None:
+    """Let parties and moderators of a federation play their parts in one sketch of all."""
+    walks.add("party", PROTOCOL, _party)
+    walks.add("moderator", PROTOCOL, _moderator)
+
+
+def _party(channel: Channel, invitation: Invitation, desk: Session) -> Sketch:
+    from siloquent.federation.sums import SumSpec
+    from siloquent.sketch.verbs import SketchVerbs
+
+    summed = SumSpec.from_json(invitation.body["sum"])
+    folder = desk.workspace.folder / "sketch-plans"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{channel.session.hex()[:32]}.json"
+    path.write_text(str(invitation.body["plan"]), encoding="utf-8")
+    spec = replace(spec_from_plain(dict(invitation.body["spec"])), plan_file=path)
+    made = build_sum(desk, spec, channel, min_parties=summed.min_parties, colluding=summed.colluding)
+    SketchVerbs(desk).save(made)
+    return made
+
+
+def _moderator(channel: Channel, invitation: Invitation, desk: Any) -> Sum:
+    from siloquent.federation.sums import SumSpec, collect
+
+    return collect(channel, SumSpec.from_json(invitation.body["sum"]))
+
+
+def _share(variance: Fraction, honest: int) -> Fraction:
+    return Fraction(math.ceil(Fraction(variance) / honest))
+
+
+def _variance(noise: Any, parameter: Fraction, honest: int) -> Fraction:
+    """Of one silo's share."""
+    return variance_of(noise, parameter) / honest if noise == "laplace" else _share(parameter, honest)

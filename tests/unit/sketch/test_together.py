@@ -1,0 +1,102 @@
+"""One sketch of several silos: everyone keeps the same one, with one silo's noise, and pays the whole event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import siloquent as sq
+from siloquent.errors import RequestError
+from siloquent.federation.channel import Channel, Member, Members, MemoryNetwork, run_all
+from siloquent.federation.measure import full_draw
+from siloquent.federation.sums import SERVICE, Sum, worker_part
+from siloquent.federation.walks import Walks
+from siloquent.privacy import SummedGaussian
+from siloquent.sketch import Density, ask
+from siloquent.sketch.sketch import Sketch
+from siloquent.sketch.spec import Budget, SketchSpec
+from siloquent.sketch.task import explain
+from siloquent.sketch.together import add_walks, build_sum, event_of, invitation_of, planned
+from unit.sketch.tables import rows, session, spec
+
+SILOS = ("north", "river", "hill")
+MEMBERS = Members(
+    (
+        *(Member(name, "party", name) for name in SILOS),
+        Member("w1", "worker", "a"),
+        Member("w2", "worker", "b"),
+        Member("office", "moderator", "c"),
+    )
+)
+
+
+@pytest.fixture
+def silos(tmp_path: Path) -> dict[str, sq.Session]:
+    return {name: session(tmp_path / name, rows().slice(100 * k, 700 + 100 * k)) for k, name in enumerate(SILOS)}
+
+
+def shared(silos: dict[str, sq.Session], **changed: object) -> SketchSpec:
+    """A spec with the hash plan that all silos share."""
+    asked = spec(rows=64, **changed)
+    path = silos["north"].workspace.folder / "plan.json"
+    path.write_text(explain(silos["north"], asked).hash_plan.to_json())
+    return replace(asked, plan_file=path)
+
+
+def together(silos: dict[str, sq.Session], asked: SketchSpec) -> dict[str, Any]:
+    """Every role's part by the registry that a federation uses."""
+    walks = Walks()
+    add_walks(walks)
+    walks.add("worker", SERVICE, worker_part(full_draw))
+    invitation = invitation_of(planned(silos["north"], asked, min_parties=3), parties=3, min_parties=3)
+
+    def role(kind: Any, desk: Any) -> Callable[[Channel], Any]:
+        return lambda channel: walks.part(kind, invitation)(channel, invitation, desk)
+
+    parts = {name: role("party", silos[name]) for name in SILOS} | {name: role("worker", None) for name in ("w1", "w2")}
+    return run_all(MemoryNetwork(MEMBERS), {**parts, "office": role("moderator", None)})
+
+
+def test_every_silo_keeps_the_same_counters_and_they_are_near_the_truth(silos: dict[str, sq.Session]) -> None:
+    asked = shared(silos)
+    made = together(silos, asked)
+    sketches: list[Sketch] = [made[name] for name in SILOS]
+    summed: Sum = made["office"]
+    assert all(np.array_equal(one.counters, sketches[0].counters) for one in sketches)
+    assert summed.total[: sketches[0].counters.size].tolist() == sketches[0].counters.ravel().tolist()
+    one = sketches[0]
+    total = float(one.class_sizes()[0])
+    assert abs(total - 2400) < 8 * one.class_size_variance**0.5 + 1
+    lone = explain(silos["north"], asked)
+    assert lone.parameter < one.variance < 2 * lone.parameter  # with full noise at each silo it were 3 times that
+    assert ask(one, Density([[0.5, 0.5]])).values.shape == (1,)
+
+
+def test_every_silo_pays_once_and_saves_the_release(silos: dict[str, sq.Session]) -> None:
+    together(silos, shared(silos))
+    for opened in silos.values():
+        assert opened.ledger.account("points@1").spent.amount > 0
+        assert len([folder for folder in opened.workspace.releases.iterdir() if folder.is_dir()]) == 1
+
+
+def test_a_gaussian_sum_has_an_event_of_its_own(silos: dict[str, sq.Session]) -> None:
+    asked = shared(silos)
+    lone, joint = explain(silos["north"], asked), planned(silos["north"], asked, min_parties=3)
+    assert lone.noise == "gaussian"
+    assert isinstance(event_of(replace(joint, size_parameter=None), 2), SummedGaussian)
+    assert joint.price >= 0
+    assert float(joint.price) == pytest.approx(float(lone.price), rel=0.01)  # whole variances round up
+
+
+def test_silos_without_a_shared_plan_or_with_no_honest_share_are_refused(silos: dict[str, sq.Session]) -> None:
+    channel = MemoryNetwork(MEMBERS).channel("north")
+    with pytest.raises(RequestError, match="one hash plan"):
+        build_sum(silos["north"], spec(budget=Budget(epsilon="1")), channel, min_parties=3)
+    with pytest.raises(RequestError, match="no noise"):
+        build_sum(silos["north"], shared(silos), channel, min_parties=2, colluding=2)
+    assert silos["north"].ledger.account("points@1").spent.amount == 0
