@@ -25,6 +25,9 @@ By = Annotated[
 ]
 Epsilon = Annotated[str | None, typer.Option("--epsilon", help="What it may cost, in epsilon.")]
 Rho = Annotated[str | None, typer.Option("--rho", help="What it may cost, in rho (zCDP accounts).")]
+Ranges = Annotated[
+    str, typer.Option("--ranges", metavar="WHICH", help="declared, or quantiles: estimated for a tenth of the price.")
+]
 CatalogueOption = Annotated[str | None, typer.Option("--catalogue", metavar="DIR", help=PLACE)]
 Key = Annotated[str | None, typer.Option("--key", help="A name for this request: asking again with it is free.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Pay the price without being asked.")]
@@ -60,6 +63,7 @@ def offer(
     norm_cut: Annotated[
         float | None, typer.Option("--norm-cut", metavar="B", help="Draw longer records in to B half ranges.")
     ] = None,
+    ranges: Ranges = "declared",
     owner: Annotated[str | None, typer.Option("--owner", help="Who answers for the rows, for others to see.")] = None,
     catalogue: Annotated[
         str | None, typer.Option("--catalogue", metavar="DIR", help=f"Add it there at once. {PLACE}")
@@ -195,6 +199,7 @@ def find(
         str | None, typer.Option("--epsilon", help="Platform scoring: release your moments for so much.")
     ] = None,
     rho: Annotated[str | None, typer.Option("--rho", help="Platform scoring, in rho.")] = None,
+    ranges: Ranges = "declared",
     catalogue: CatalogueOption = None,
     output: Annotated[
         str | None,

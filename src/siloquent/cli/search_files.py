@@ -39,6 +39,7 @@ def offer_of(options: Options, table: str, given: dict[str, Any]) -> OfferSpec:
         "keys": keys_of(given["by"]),
         "owner": given["owner"] or "",
         "norm_cut": given["norm_cut"],
+        "range": given["ranges"],
     }
     if given["second_moments"] is not None:
         plain["second_moments"] = given["second_moments"]
@@ -72,6 +73,7 @@ def request_of(options: Options, request: str, given: dict[str, Any]) -> Request
             "budget": budget_of(given, "") if is_priced else None,
             "max_augmentations": given["most"],
             "model": given["model"],
+            "range": given["ranges"],
         }
     )
 

@@ -211,8 +211,11 @@ def show_found(screen: Screen, found: Found, plan: Path | None) -> None:
     rows = found.ranked[:MOST_SHOWN]
     screen.table(
         [("offer", LEFT), ("adds", LEFT), ("R2 gained", RIGHT), ("surely between", RIGHT)],
-        [(one.offer, clean(_what(one)), f"{one.gain:.3f}", f"{one.low:.3f} and {one.high:.3f}") for one in rows],
+        [(one.offer, clean(one.name), f"{one.gain:.3f}", f"{one.low:.3f} and {one.high:.3f}") for one in rows],
     )
+    drawn = found.picture() if screen.draws else None
+    for line in [] if drawn is None else drawn.lines(ascii_only=screen.ascii_only):
+        screen.line(clean(line))
     chosen = [("chosen", clean(f"{number}. {_chosen(one)}")) for number, one in enumerate(found.chosen, start=1)]
     screen.facts(
         [
@@ -234,13 +237,9 @@ def show_found(screen: Screen, found: Found, plan: Path | None) -> None:
         screen.note("Free: your own rows were read for your eyes; publishing any of it is a release of its own.")
 
 
-def _what(one: Augmentation) -> str:
-    return f"rows of {one.table}" if one.kind == "union" else f"{one.table}.{one.feature} by {one.key}"
-
-
 def _chosen(one: Augmentation) -> str:
     aside = "" if one.realised is None else f"; {one.realised:.3f} on rows kept aside"
-    return f"{_what(one)}: +{one.gain:.3f}{aside}"
+    return f"{one.name}: +{one.gain:.3f}{aside}"
 
 
 def _three(value: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,12 @@ from numpy.typing import NDArray
 from siloquent.errors import RequestError
 from siloquent.search.domains import JoinKey, key_from_plain, key_to_plain
 
+if TYPE_CHECKING:
+    from siloquent.pictures import Bars
+
 Floats = NDArray[np.float64]
 FORMAT = 1
+MOST_BARS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,11 @@ class Augmentation:
     low: float
     high: float
     realised: float | None = None
+
+    @property
+    def name(self) -> str:
+        """What it adds, in few words."""
+        return f"rows of {self.table}" if self.kind == "union" else f"{self.table}.{self.feature} by {self.key}"
 
     @property
     def reason(self) -> str:
@@ -157,3 +166,20 @@ class Found:
     notes: tuple[str, ...] = ()
     guarantee: str = ""
     receipt: str = ""
+
+    def picture(self) -> Bars | None:
+        """What each of the best candidates would add, with its interval; None where there is none."""
+        from siloquent.pictures import Bars, Series, Words
+
+        if not self.ranked:
+            return None
+        best = self.ranked[:MOST_BARS]
+        words = Words(
+            f"R2 gained for {self.table}",
+            f"The best of {self.candidates} candidates adds {best[0].gain:.3f}, surely {best[0].low:.3f} to "
+            f"{best[0].high:.3f}.",
+            across="R2 gained",
+        )
+        gains, low, high = (tuple(getattr(one, name) for one in best) for name in ("gain", "low", "high"))
+        series = Series(gains, low=low, high=high)
+        return Bars(words, [one.name for one in best], (series,))

@@ -90,6 +90,15 @@ def test_local_scoring_finds_what_explains_the_target_and_spends_nothing(place: 
     assert "3 offers of bad" in found.notes[-1]
 
 
+def test_a_picture_shows_the_best_with_their_intervals(place: tuple) -> None:
+    found = ask(place)
+    drawn = found.picture()
+    assert drawn is not None
+    assert drawn.labels[0] == found.ranked[0].name == "good.y by town+year"
+    assert drawn.svg().startswith("<svg")
+    assert any("good.y" in line for line in drawn.lines(width=100))
+
+
 def test_platform_scoring_finds_the_same_for_the_price_of_one_offer(place: tuple) -> None:
     before = place[0].account("own").spent.amount
     found = ask(place, scoring="platform", budget=RICH, max_augmentations=3)
