@@ -26,8 +26,8 @@ from siloquent.synth.spec.chain import PAPER, ChainSpec
 from siloquent.synth.spec.spec import SynthSpec
 
 STEPS_DELTA = Fraction(1, 2_000_000)
-COUNTS_RHO = Fraction(39, 100_000)  # epsilon 0.15 at half of delta
-STEPS_EPSILON = Fraction(85, 100)
+COUNTS_RHO = Fraction(155, 100_000)  # epsilon 0.24 at half of delta
+STEPS_EPSILON = Fraction(75, 100)
 
 
 def rows(options: Options) -> Iterator[Row]:
