@@ -27,7 +27,7 @@ from siloquent.federation.transcript import split_head
 from siloquent.federation.walks import Part, Walks
 
 JOIN, START, HEAD, END = "join", "start", "head", "end"
-BEAT_S = 2.0
+BEAT_S = 1.0
 MOST_SESSIONS = 4
 HEADS = "head"  # the label of what is signed at the end
 log = logging.getLogger("siloquent.federation")

@@ -78,7 +78,7 @@ def moderate(
         members: Names of parties and workers; the moderator comes along.
         part: What the moderator plays once all have joined.
         session: A session that an earlier process began, to go on with it.
-        watch: Called about every two seconds with the channel, such as to show its status.
+        watch: Called about every second with the channel, such as to show its status.
     Raises:
         ProtocolError: what ended the session.
         NotAllowed: the bundle is no moderator's.
