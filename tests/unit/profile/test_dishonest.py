@@ -157,6 +157,13 @@ def test_parties_refuse_a_moderator_that_deviates(step: str, change: Callable[[A
     assert json_play(step, change) in ("planner_mismatch", "bad_encoding")
 
 
+def test_a_party_draws_no_number_twice_for_a_moderator_that_counts_queries_anew() -> None:
+    step, change = "s0/1", lambda told: {**told, "first": 0}
+    assert play("office", step, lambda raw: pack_json(change(unpack_json(raw))), protocol="smfd") == "planner_mismatch"
+    again = json_play("u0/1", lambda told: {**told, "queries": [[0, m] for _, m in told.get("queries", [])]})
+    assert again in ("planner_mismatch", "bad_encoding")
+
+
 def test_false_verdicts_are_found_by_a_party_whose_rows_contradict_them() -> None:
     assert json_play("v9/", lambda told: {"bits": "1" * len(told["bits"])}) in ("canary_failed", "planner_mismatch")
 

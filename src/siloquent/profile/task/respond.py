@@ -251,13 +251,14 @@ class _Walk:
     def _trace(self) -> tuple[list[FD], list[int]]:
         """The thesis' traversal: every set once through the mix network, then one number a candidate."""
         spec, own = self.terms.spec, kept_seed(self.channel.state, "own")
-        traversal, number = Traversal(len(spec.columns), spec.most), 0
+        traversal, number, first = Traversal(len(spec.columns), spec.most), 0, 0
         while candidates := traversal.candidates():
             told = self._told(f"s0/{number}")
             sets = traversal.new_sets(candidates)
-            if told.get("sets") != sets or told.get("digest") != digest_of(plain_candidates(candidates)):
+            # A query's number that came before would draw the same numbers for other values.
+            asked = {"sets": sets, "digest": digest_of(plain_candidates(candidates)), "first": first}
+            if told != asked:
                 raise ProtocolError("planner_mismatch", role=self._moderator, step=f"s0/{number}")
-            (first,) = _whole_numbers([told.get("first")])
             second = first + len(sets)
             for query, mask in enumerate(sets, start=first):
                 if not self.channel.sent(self._first, f"m1/{query}"):
@@ -270,7 +271,7 @@ class _Walk:
             if len(verdicts) != len(candidates):
                 raise ProtocolError("planner_mismatch", role=self._moderator, step=f"s9/{number}")
             traversal.learn(candidates, verdicts)
-            number += 1
+            number, first = number + 1, second + len(candidates)
             self.say(f"level {number}: {len(candidates)} candidates")
         return minimal(traversal.found), []
 
