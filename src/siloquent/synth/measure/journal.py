@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -48,9 +49,9 @@ class Journal:
             return known
         data = Measurements("", "", FREE, tuple(make())).to_bytes()
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        own = file.with_name(f".{file.name}.{os.getpid()}.{os.urandom(4).hex()}")
+        descriptor, name = tempfile.mkstemp(prefix=".step-", dir=file.parent)  # readable by its owner alone
+        own = Path(name)
         try:
-            descriptor = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as out:
                 out.write(data)
                 out.flush()
