@@ -9,11 +9,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.moments import QUANTA, in_ball, moment_sensitivity, moments_of
+from siloquent.maths.moments import in_ball, moment_sensitivity, moments_of
 from siloquent.share.encoding import Encoding, Integers
 
 SHARES = (2, 18, 80)
 """Percent of the price for count, sums and second moments of "moments": the last ones have most of the noise."""
+
+
+STEPS = 511
+"""Whole steps from 0 to the ball's radius in "moments": fine enough for forty numbers, and noise can still be drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,7 @@ class Layout:
         return pairs + (2 * features + 1 if self.is_signed else features)
 
     def _moment_groups(self, records: int, replaced: bool) -> tuple[Group, ...]:
-        moved = moment_sensitivity(self.nonzero, records=records, replaced=replaced)
+        moved = moment_sensitivity(self.nonzero, records=records, replaced=replaced, quanta=STEPS)
         _, _, squares, products = self.lengths()
         lengths, halved = (1, self.dimensions, squares + products), (0, 0, products)
         names = ("count", "sums", "second moments")
@@ -142,7 +146,7 @@ class Layout:
         return np.bincount(codes.ravel(), weights=weights, minlength=self.encoding.columns).astype(np.int64)
 
     def _moments(self, features: Integers, label: Integers) -> Integers:
-        whole = in_ball(self.numbers(features, label), math.sqrt(self.nonzero), QUANTA)
+        whole = in_ball(self.numbers(features, label), math.sqrt(self.nonzero), STEPS)
         count, sums, second = moments_of(whole)
         upper = second[np.triu_indices(self.dimensions, 1)]
         return np.concatenate([[count], sums, np.diag(second), upper]).astype(np.int64)

@@ -20,7 +20,7 @@ from siloquent.privacy import (
 from siloquent.privacy.prices import drawable
 from siloquent.schema import TableSchema
 from siloquent.share.encoding import Encoding, encoding_of
-from siloquent.share.layout import Group, Layout
+from siloquent.share.layout import STEPS, Group, Layout
 from siloquent.share.spec import Agreement, ShareSpec, agreement_of
 from siloquent.share.trees import TreePlan, plan_tree
 
@@ -90,7 +90,7 @@ class SharePlan:
         other = width if self.layout.method != "marginals" else self.encoding.classes
         cell = self.schema.size_hint * silos / (width * other)
         if self.layout.method == "moments":
-            cell = float(self.schema.size_hint * silos * 127**2) / self.layout.dimensions
+            cell = float(self.schema.size_hint * silos * STEPS**2) / self.layout.dimensions
         return math.sqrt(noises) * self.deviation / cell
 
 

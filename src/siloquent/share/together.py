@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from siloquent.share.encoding import Integers
 
 PROTOCOL = "share/1"
-BOUND = 2**40
-"""What one silo's number is below, before noise: 6 x 10^7 rows, products of moments included."""
+BOUND = 2**45
+"""What one silo's number is below, before noise: 10^8 rows, products of moments included."""
 
 
 def release_sum(

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
-from siloquent.maths.moments import Moments, linear_model
+from siloquent.maths.moments import Moments
+from siloquent.maths.ridge import covariance_of, ridge_of, slopes_of
 from siloquent.share.encoding import Encoding
 from siloquent.share.estimate.pool import Pool, rows_within
+from siloquent.share.layout import STEPS
 from siloquent.share.scores import Scores
 
 Floats = NDArray[np.float64]
@@ -135,19 +137,22 @@ def _label_sums(pooled: Pool) -> tuple[Floats, Floats, Floats]:
 
 
 def _from_moments(pooled: Pool) -> Scores:
-    """The linear model of noisy moments (AdaSSP's ridge, from the same matrix)."""
+    """The linear model of noisy moments: never of a negative covariance, and with a ridge as large as the noise."""
     layout, encoding = pooled.layout, pooled.encoding
     (count, _), (sums, _), (squares, noise), (products, _) = (pooled.part(number) for number in range(4))
-    d = layout.dimensions
+    d, rows = layout.dimensions, max(float(count[0]), 1.0)
     second = np.zeros((d, d))
     second[np.triu_indices(d, 1)] = products
     second += second.T
     second[np.diag_indices(d)] = squares
-    weights, constant = linear_model(Moments(float(count[0]), sums, second), deviation=float(noise[0]))
+    covariance = covariance_of(Moments(rows, sums, second))
+    # A class needs the direction of the weights alone, a number their length, too: then the ridge is as large as the
+    # noise's largest eigenvalue, twice its root mean square.
+    ridge = (2 if encoding.is_regression else 1) * ridge_of(d - 1, float(noise[0]), rows)
+    weights = slopes_of(covariance, ridge)
     # Features and label were scaled alike, so that slopes need no change; the constant does.
-    unit = 127 / math.sqrt(layout.nonzero)
+    unit = STEPS / math.sqrt(layout.nonzero)
+    constant = float(sums[-1] - sums[:-1] @ weights) / rows / unit
     return Scores(
-        layout.to_design(weights)[:, None],
-        np.array([constant / unit]),
-        "value" if encoding.is_regression else "sign",
+        layout.to_design(weights)[:, None], np.array([constant]), "value" if encoding.is_regression else "sign"
     )
