@@ -95,7 +95,7 @@ class PairTables:
 
         add_all(*self._plan, np.ascontiguousarray(rows, dtype=np.int64), count)
 
-    def counts(self, row: Integers) -> Integers:
+    def broken_by(self, row: Integers) -> Integers:
         """With how many stored rows ``row`` breaks each rule, by the value of the target: shape (rules, values)."""
         from siloquent.maths.pair_kernels import count_candidates
 

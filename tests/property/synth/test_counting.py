@@ -31,7 +31,7 @@ def test_tables_count_what_a_scan_finds(declared: list[Constraint], target: str,
     tables.add(rows)
     tables.add(rows[:9], -1)
     stored, asking = rows[9:], rows[0].copy()
-    found = tables.counts(asking)
+    found = tables.broken_by(asking)
     for value in range(compiled.sizes[compiled.column(target)]):
         asking[compiled.column(target)] = value
         together = np.concatenate([stored, asking[None]])

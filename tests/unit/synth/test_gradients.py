@@ -16,7 +16,7 @@ SIZES = (3, 4, 5)
 
 def network(seed: int = 0, spread: float = 1.0) -> Network:
     random = np.random.default_rng(seed)
-    blank = blank_network((0, 1), 2, SIZES, first_embeddings(SIZES, 6, random))
+    blank = blank_network((0, 1), 2, SIZES, first_embeddings(SIZES, 6, seed=seed))
     return blank.with_flat(random.normal(0, spread, blank.size))
 
 

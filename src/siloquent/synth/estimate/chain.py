@@ -215,7 +215,7 @@ class _Drawing:
         """
         laws = np.cumsum(chances, axis=1)
         for line, row in zip(laws, at, strict=True):
-            energy = weights @ tables.counts(self.cells[row])
+            energy = weights @ tables.broken_by(self.cells[row])
             accept = np.exp(energy.min() - energy)
             for _ in range(MOST_REFUSALS):
                 value = min(int(np.searchsorted(line, self.random.random() * line[-1], side="right")), len(line) - 1)
@@ -254,7 +254,7 @@ def chain_model_of(plan: ChainPlan, measured: Measurements, *, extra: Tables | N
 def model_from_steps(learner: ChainLearner, measured: Measurements) -> ChainModel:
     """The model of a run that has ended."""
     plan, sizes = learner.plan, learner.frame.sizes
-    blank = first_embeddings(sizes, plan.chain.width, np.random.default_rng(plan.spec.seed))
+    blank = first_embeddings(sizes, plan.chain.width, seed=plan.spec.seed)
     networks = tuple(
         blank_network(plan.sequence[:number], plan.sequence[number], sizes, blank).with_flat(
             step.counts.view(np.float64)

@@ -88,7 +88,7 @@ def measure_chain(
         return counted
     rows: NDArray[np.int64] | None = None
     sizes = tuple(int(group.max()) + 1 for group in groups.of_cells)
-    embeddings = first_embeddings(sizes, plan.chain.width, np.random.default_rng(plan.spec.seed))
+    embeddings = first_embeddings(sizes, plan.chain.width, seed=plan.spec.seed)
     begun, steps = embeddings, list(counted.steps)
     for number in range(1, len(plan.sequence)):
         start = embeddings if plan.chain.reuse else begun

@@ -75,9 +75,9 @@ class Network:
         return np.asarray(scores / scores.sum(axis=1, keepdims=True))
 
 
-def first_embeddings(sizes: tuple[int, ...], width: int, random: np.random.Generator) -> Floats:
+def first_embeddings(sizes: tuple[int, ...], width: int, *, seed: int) -> Floats:
     """Embeddings of all values of all attributes as they begin, shape (sum of sizes, width): N(0, 1.44 / width)."""
-    return random.normal(0.0, 1.2 / np.sqrt(width), (sum(sizes), width))
+    return np.random.default_rng(seed).normal(0.0, 1.2 / np.sqrt(width), (sum(sizes), width))
 
 
 def blank_network(context: tuple[int, ...], target: int, sizes: tuple[int, ...], embeddings: Floats) -> Network:
