@@ -177,3 +177,17 @@ def test_the_interval_of_a_ratio_is_unbounded_where_the_bottom_may_be_nothing() 
     low, high = fieller(10, 5, variance_top=0.01, variance_bottom=0.01, covariance=0, z=2) or (0, 0)
     assert low < 2 < high
     assert high - low < 0.3
+
+
+def test_ranges_that_cut_bins_are_exact_for_numbers_that_rise_evenly() -> None:
+    one = tree(125, resolution=25)
+    numbers = 3.0 + 0.5 * np.arange(125)
+    bins = np.bincount(one.bin_of(), weights=numbers)
+    for low, high in ((7, 60), (34, 34), (6, 116)):
+        inside = np.zeros(125)
+        inside[low : high + 1] = 1
+        assert one.smoothed(inside) @ bins == pytest.approx(numbers[low : high + 1].sum(), rel=1e-3)
+        assert abs(one.gathered(inside) @ bins - numbers[low : high + 1].sum()) > 0.05
+    whole = np.zeros(125)
+    whole[10:20] = 1
+    assert np.allclose(one.smoothed(whole), one.gathered(whole))

@@ -208,8 +208,8 @@ class _Asker:
             found.append(f"Of users with more than {most} rows, {most} rows count on average.")
         if self._modelled:
             found.append(
-                "Some numbers rest on a model: rows spread evenly within bins that a condition cuts, or maximum "
-                "entropy over pairs of conditions; standard errors do not cover the model."
+                "Some numbers rest on a model: an even slope through bins that a condition cuts, or maximum entropy "
+                "over pairs of conditions; standard errors do not cover the model."
             )
         if self._unbounded:
             found.append("An average over so few rows may be anything: its interval is the attribute's range.")

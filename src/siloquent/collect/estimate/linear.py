@@ -181,7 +181,8 @@ class Tables:
                 inside = np.ones(role.attribute.size) if mask is None else mask.astype(float)
                 covered = tree.gathered(inside)
                 self.uneven |= bool(((covered > ALIGNED) & (covered < 1 - ALIGNED)).any())
-                yield tree.gathered(inside * values_of(role)) if column == measure else covered
+                spread = tree.smoothed if role.is_ordered else tree.gathered
+                yield spread(inside * values_of(role) if column == measure else inside)
 
     def _table(self, sets: Sets) -> Combined:
         if sets not in self._made:
