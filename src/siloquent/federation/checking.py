@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Literal
 
 from siloquent.errors import NotAllowed, ProtocolError, SiloquentError
@@ -16,6 +17,7 @@ from siloquent.federation.certificates import FAIL_DAYS, WARN_DAYS
 from siloquent.federation.transport import HttpTransport
 
 CONNECT_S = 5.0
+MOST_APART_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,4 +107,19 @@ def _answer(bundle: Bundle) -> Tried:
         except (ProtocolError, NotAllowed) as refused:
             causes = "revoked, of another CA, or a roster that the relay does not have yet"
             return Tried("answer", "bad", f"the relay refuses {bundle.name}: {causes} [{refused.code}]", refused.fix)
-    return Tried("answer", "good", f"the relay knows {bundle.name}; {1000 * (time.monotonic() - start):.0f} ms")
+        apart, took = seconds_apart(transport.date), 1000 * (time.monotonic() - start)
+    if apart > MOST_APART_S:
+        return Tried("answer", "warn", f"the relay's clock and ours are {apart:.0f} s apart", "set the clock")
+    return Tried("answer", "good", f"the relay knows {bundle.name}; {took:.0f} ms")
+
+
+def seconds_apart(date: str) -> float:
+    """How far the clock that wrote ``date`` (an HTTP header) is from ours; 0 if it says nothing.
+
+    >>> seconds_apart("Thu, 01 Jan 1970 00:00:00 GMT") > 10**9
+    True
+    """
+    try:
+        return abs(parsedate_to_datetime(date).timestamp() - time.time())
+    except ValueError:
+        return 0.0

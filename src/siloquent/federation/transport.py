@@ -95,6 +95,7 @@ class HttpTransport:
         import httpx
 
         self._where, self._has_answered = bundle.roster.relay, False
+        self.date = ""  # the relay's clock as its last answer told it: for ``federation check`` alone
         self._client = httpx.Client(
             base_url=self._where,
             verify=bundle.client_context(),
@@ -154,7 +155,7 @@ class HttpTransport:
             if isinstance(broken, httpx.RemoteProtocolError) and not self._has_answered:
                 raise ProtocolError("certificate_refused", where=self._where) from None
             raise connection_problem(broken, self._where) from None
-        self._has_answered = True
+        self._has_answered, self.date = True, answer.headers.get("date", "")
         if answer.is_success:
             return answer
         raise _refusal(answer, self._where)
