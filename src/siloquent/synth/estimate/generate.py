@@ -35,7 +35,7 @@ def draw(
     groups = draw_groups(model, rows, random)
     made = np.zeros((rows, len(frame.compiled.attributes)), dtype=np.int32)
     for place, name in enumerate(frame.names):
-        made[:, frame.compiled.column(name)] = refined(frame, place, groups[place], random)
+        made[:, frame.compiled.column(name)] = refined(frame, place, groups.pop(place), random)
     of_cells = {name: frame.group_of_cells(place) for place, name in enumerate(frame.names)}
     kept = keep(made, frame.compiled, frame.tables, random, groups=of_cells)
     if not rates:
