@@ -96,7 +96,10 @@ def _constraint(constraint: Any) -> dict[str, Any]:
 
 
 def check_report(session: Session, name: str, *, alone: bool) -> dict[str, Any]:
-    """The owner's check of one table, for a document of kind ``siloquent/check/1``; where all are checked, one that cannot be opened does not hide the others."""
+    """The owner's check of one table, for a document of kind ``siloquent/check/1``.
+
+    Where all are checked, not ``alone``, one that cannot be opened does not hide the others.
+    """
     try:
         return session.check(name).document()
     except SiloquentError as wrong:

@@ -66,7 +66,8 @@ class Jobs:
         if named := sorted(set(FILES) & set(spec)):
             detail = f"A job's spec names no file of the server: {named[0]!r} is for its command line."
             raise Refused(422, "request_invalid", detail, fix=f"leave {named[0]} out")
-        text, number, now = json.dumps(spec, sort_keys=True), f"j-{secrets.token_hex(6)}", int(time.time())
+        number = f"j-{secrets.token_hex(6)}"  # allowed: an id
+        text, now = json.dumps(spec, sort_keys=True), int(time.time())
         with self._store.writing() as db:
             known_job = db.execute("SELECT * FROM job WHERE name = ? AND key = ?", (person.name, key)).fetchone()
             if known_job is not None:

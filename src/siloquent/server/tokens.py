@@ -61,7 +61,8 @@ class Tokens:
             raise RequestError(f"A role is one of {', '.join(ROLES)}, not {role[:40]!r}.", fix="--role analyst")
         if not 1 <= days <= MOST_DAYS:
             raise RequestError(f"A token lasts 1 to {MOST_DAYS} days, not {days}.", fix="--days 90")
-        number, secret, now = secrets.token_hex(4), secrets.token_urlsafe(32), int(time.time())
+        number = secrets.token_hex(4)  # allowed: an id
+        secret, now = secrets.token_urlsafe(32), int(time.time())  # allowed: a token
         text = f"sq_{number}_{secret}"
         self._store.write(
             "INSERT INTO token VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
@@ -101,7 +102,7 @@ class Tokens:
 
     def login_link(self, number: str) -> str:
         """The secret of a link that opens one browser session within a minute."""
-        secret = secrets.token_urlsafe(32)
+        secret = secrets.token_urlsafe(32)  # allowed: a name or a key, no noise
         self._store.write(
             "INSERT INTO login VALUES (?, ?, ?)", _digest(secret), number, int(time.time()) + LOGIN_SECONDS
         )
@@ -122,13 +123,12 @@ class Tokens:
             person = self._of(row["token"]) if row else None
         if person is None:
             raise NotAllowed("This token or link opens nothing: it is unknown, used, revoked or too old.")
-        cookie = secrets.token_urlsafe(32)
+        cookie = secrets.token_urlsafe(32)  # allowed: a session's id
+        csrf = secrets.token_urlsafe(32)  # allowed: a form's proof
         with self._store.writing() as db:
             db.execute("DELETE FROM browser WHERE expires <= ?", (now,))
-            db.execute(
-                "INSERT INTO browser VALUES (?, ?, ?, ?)",
-                (_digest(cookie), person.token, secrets.token_urlsafe(32), now + hours * 3_600),
-            )
+            until = now + hours * 3_600
+            db.execute("INSERT INTO browser VALUES (?, ?, ?, ?)", (_digest(cookie), person.token, csrf, until))
         return cookie
 
     def browser(self, cookie: str) -> Person | None:

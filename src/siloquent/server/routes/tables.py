@@ -85,7 +85,7 @@ def declare(folder: Path, table: str, toml: str) -> None:
         raise SchemaError("A table's name is 1 to 63 letters, digits and '_', a letter first.", fix='name = "visits"')
     if parse_schema(toml).name != table:
         raise SchemaError(f"The text declares another table than {table!r}.", fix=f'name = "{table}"')
-    building = folder / "schemas" / f".{table}.{secrets.token_hex(4)}"
+    building = folder / "schemas" / f".{table}.{secrets.token_hex(4)}"  # allowed: a name or a key, no noise
     building.write_text(toml, encoding="utf-8")
     os.replace(building, folder / "schemas" / f"{table}.toml")
 
@@ -109,7 +109,7 @@ async def upload(request: Request, person: Who) -> Response:
     """Take a data file into the workspace, as it arrives; its kind is read off its first bytes, its name is ours."""
     house, folder = house_of(request), Path(request.app.state.folder) / "uploads"
     folder.mkdir(mode=0o700, exist_ok=True)
-    number = f"u-{secrets.token_hex(8)}"
+    number = f"u-{secrets.token_hex(8)}"  # allowed: a name or a key, no noise
     building, first, size = folder / f".{number}", b"", 0
     try:
         with os.fdopen(os.open(building, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
