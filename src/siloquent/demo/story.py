@@ -27,6 +27,9 @@ class Step:
     ends: int = 0
 
 
+_TASKS = (*PROFILE_STEPS, *SKETCH_STEPS, *SYNTH_STEPS, *SEARCH_STEPS, *COLLECT_STEPS, *SHARE_STEPS)
+
+
 def story(*, quick: bool = False) -> tuple[Step, ...]:
     """The steps in order, as words behind ``siloquent``; ``quick``: the first answer and its free repeat alone."""
     return (
@@ -35,7 +38,7 @@ def story(*, quick: bool = False) -> tuple[Step, ...]:
         else (
             *_FIRST_ANSWER,
             *_THE_REST,
-            *(Step(*step) for step in (*PROFILE_STEPS, *SKETCH_STEPS, *SYNTH_STEPS, *SEARCH_STEPS, *COLLECT_STEPS, *SHARE_STEPS)),
+            *(Step(*step) for step in _TASKS),
         )
     )
 
