@@ -27,6 +27,7 @@ FIXES = {
     "request_invalid": "siloquent tables",
     "syntax": 'begin from this: siloquent explain "SELECT COUNT(*) FROM TABLE ERROR 100"',
     "constraint": "hard = false in the constraint, then: siloquent synth plan TABLE",
+    "too_few_reports": "siloquent collect show COLLECTION, and wait for more",
     "accuracy_unreachable": "ask with a larger ERROR",
     "budget_exceeded": "siloquent ledger show, then ask with a larger ERROR",
     "ledger": "siloquent doctor",

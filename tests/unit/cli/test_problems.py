@@ -23,6 +23,7 @@ RAISED = [
     (errors.RequestError("x"), 2, "request_invalid"),
     (errors.SyntaxProblem("x", position=3), 2, "syntax"),
     (errors.ConstraintProblem("x"), 2, "constraint"),
+    (errors.TooFewReports("x"), 2, "too_few_reports"),
     (errors.AccuracyUnreachable("x"), 4, "accuracy_unreachable"),
     (errors.MissingExtra("spark", "Spark"), 2, "missing_extra"),
     (errors.BudgetExceeded("a", asked="2", left="1"), 3, "budget_exceeded"),
