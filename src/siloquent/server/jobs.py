@@ -63,6 +63,9 @@ class Jobs:
         if task not in TASKS:
             known = ", ".join(sorted(TASKS))
             raise Refused(422, "unknown_name", f"No task {task[:40]!r} runs as a job. Known: {known}.", fix=known)
+        table = spec.get("table")
+        if not isinstance(table, str) or not person.may_see(table):
+            raise Refused(422, "request_invalid", "A job's spec names a table of yours.", fix='"table": "visits"')
         if named := sorted(set(FILES) & set(spec)):
             detail = f"A job's spec names no file of the server: {named[0]!r} is for its command line."
             raise Refused(422, "request_invalid", detail, fix=f"leave {named[0]} out")
@@ -82,9 +85,9 @@ class Jobs:
                     429, "busy", "You have too many unfinished jobs.", fix="wait", headers={"Retry-After": "5"}
                 )
             db.execute(
-                "INSERT INTO job (id, name, task, spec, key, max_cost, state, created, changed) "
-                "VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?)",
-                (number, person.name, task, text, key, max_cost, now, now),
+                "INSERT INTO job (id, name, token, task, spec, key, max_cost, state, created, changed) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, 'queued', ?, ?)",
+                (number, person.name, person.token, task, text, key, max_cost, now, now),
             )
         self._changed.set()
         return number

@@ -38,6 +38,11 @@ class Person:
         """Whose share of a budget pays; an owner asks through an own analyst's token."""
         return self.name if self.role == "analyst" else None
 
+    @property
+    def sees_all(self) -> bool:
+        """Whether the token is for every table."""
+        return not self.tables
+
     def may_see(self, table: str) -> bool:
         """Whether the token is for this table."""
         return not self.tables or table in self.tables
@@ -59,6 +64,8 @@ class Tokens:
             raise RequestError("A token's name is 1 to 64 letters, digits, '_', '.' and '-'.", fix="--name ana")
         if role not in ROLES:
             raise RequestError(f"A role is one of {', '.join(ROLES)}, not {role[:40]!r}.", fix="--role analyst")
+        if tables and role == "owner":
+            raise RequestError("An owner declares tables and makes tokens, so an owner's token is for all of them.")
         if not 1 <= days <= MOST_DAYS:
             raise RequestError(f"A token lasts 1 to {MOST_DAYS} days, not {days}.", fix="--days 90")
         number = secrets.token_hex(4)  # allowed: an id
@@ -100,6 +107,10 @@ class Tokens:
             db.execute("DELETE FROM browser WHERE token = ?", (number,))
             db.execute("DELETE FROM login WHERE token = ?", (number,))
 
+    def is_open(self, number: str) -> bool:
+        """Whether a token is neither revoked nor expired."""
+        return self._of(number) is not None
+
     def login_link(self, number: str) -> str:
         """The secret of a link that opens one browser session within a minute."""
         secret = secrets.token_urlsafe(32)  # allowed: a name or a key, no noise
@@ -121,7 +132,7 @@ class Tokens:
                     "DELETE FROM login WHERE digest = ? AND expires > ? RETURNING token", (_digest(secret), now)
                 ).fetchone()
             person = self._of(row["token"]) if row else None
-        if person is None:
+        if person is None or person.role == "collector":  # devices have no pages
             raise NotAllowed("This token or link opens nothing: it is unknown, used, revoked or too old.")
         cookie = secrets.token_urlsafe(32)  # allowed: a session's id
         csrf = secrets.token_urlsafe(32)  # allowed: a form's proof

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from siloquent.documents.problems import keep_details, problem_of
+from siloquent.errors import NotAllowed
 from siloquent.server.store import Store
+from siloquent.server.tokens import Tokens
 
 if TYPE_CHECKING:
     from siloquent.door import Session
@@ -62,6 +64,8 @@ def main(folder: Path, number: str, most_bytes: int) -> int:
     job = store.one("SELECT * FROM job WHERE id = ?", number)
     assert job is not None, "the queue names a job that is not there"
     try:
+        if not Tokens(store).is_open(job["token"]):
+            raise NotAllowed("The token that asked for this was revoked, or is too old.")
         with open_session(folder, analyst=job["name"]) as session:
             key = ledger_key_of(job["name"], job["key"])
             result = TASKS[job["task"]](session, json.loads(job["spec"]), key, job["max_cost"])

@@ -83,7 +83,8 @@ def synthesize(
     if isinstance(permit, Permit):
         require_planned(permit, chosen.event)
         learner = TreeLearner(chosen, extra=extra)
-        permit = _measured(session, chosen, permit, learner, _journal(session, charge, progress))
+        permit, is_own = _measured(session, chosen, permit, learner, _journal(session, charge, progress))
+        learner = learner if is_own else None  # another run of this request was first: what it released is the release
     return assemble(schema, permit, learner=learner)
 
 
@@ -136,9 +137,12 @@ def _journal(session: Session, charge: Charge, progress: Callable[[int], None] |
     return Journal(Path(session.workspace.folder) / "runs" / name, progress)
 
 
-def _measured(session: Session, chosen: TreePlan, permit: Permit, learner: TreeLearner, journal: Journal) -> Stored:
+def _measured(
+    session: Session, chosen: TreePlan, permit: Permit, learner: TreeLearner, journal: Journal
+) -> tuple[Stored, bool]:
+    """What the ledger keeps of the run, and whether it is this run's."""
     table = session.table_of(chosen.schema, spent="what was reserved")
-    measured = measure(chosen, table, permit, learner, journal)
-    stored = session.ledger.settle(permit, permit.event, measured.to_bytes())
+    payload = measure(chosen, table, permit, learner, journal).to_bytes()
+    stored = session.ledger.settle(permit, permit.event, payload)
     journal.close()
-    return stored
+    return stored, stored.payload == payload

@@ -101,3 +101,11 @@ def test_a_synthetic_table_is_made_as_a_job_and_downloaded(served: Served) -> No
         release = client.get(f"/v1/releases/{found['result']['release']}").json()
         rows = next(one["name"] for one in release["files"] if one["name"].startswith("rows"))
         assert len(client.get(f"/v1/releases/{release['id']}/files/{rows}").content) > 1_000
+
+
+@pytest.mark.parametrize("table", [["visits"], 5, None, "elsewhere-"])
+def test_a_job_names_a_table(served: Served, table: object) -> None:
+    with served.client("ana") as client:
+        found = start(client, f"table {table}", table=table)
+    assert found.status_code in (202, 422)
+    assert (found.status_code == 202) == isinstance(table, str)

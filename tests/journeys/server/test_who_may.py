@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -136,3 +137,51 @@ def test_an_analyst_sees_no_other_analysts_account(served: Served) -> None:
         assert [one["name"] for one in client.get("/v1/accounts").json()["accounts"]] == ["visits@1/ana"]
         assert client.get("/v1/accounts/visits@1/bo/entries").status_code == 404
         assert client.get("/v1/accounts/visits@1/entries").status_code == 404
+
+
+def test_an_owners_token_is_for_every_table(served: Served) -> None:
+    body = {"name": "half", "role": "owner", "tables": ["visits"]}
+    with served.client("owner") as client:
+        found = client.post("/v1/tokens", json=body)
+    assert (found.status_code, found.json()["code"]) == (422, "request_invalid")
+
+
+def test_a_device_teams_token_opens_no_page(served: Served) -> None:
+    with served.client("nobody", Accept="text/html") as client:
+        assert client.post("/login", data={"token": served.texts["devices"]}).status_code == 403
+        assert client.get("/budget").headers["location"] == "/login"
+
+
+def test_an_auditor_of_other_tables_sees_no_entry_and_no_total_of_this_one(served: Served) -> None:
+    served.ask("ana", WARDS, "to-audit")
+    text = served.app.state.house.tokens.create("eve", "auditor", tables=("elsewhere",))
+    with served.client("nobody", Authorization=f"Bearer {text}") as client:
+        assert client.post("/v1/ledger/checkpoints").status_code == 403
+        assert client.post("/v1/ledger/verify").status_code == 403
+        assert client.get("/v1/accounts").json()["accounts"] == []
+    with served.client("nobody", Accept="text/html") as pages:
+        assert pages.post("/login", data={"token": text}).status_code == 303
+        assert "visits@1" not in pages.get("/ledger").text
+
+
+def test_a_declaration_that_the_ledger_cannot_follow_is_refused_and_the_old_one_stays(served: Served) -> None:
+    served.ask("ana", WARDS, "before-the-change")
+    before = (served.folder / "schemas" / "visits.toml").read_text()
+    changed = before.replace('kind = "row"', 'kind = "user", column = "patient", max_rows = 5')
+    with served.client("owner") as client:
+        found = client.put("/v1/tables/visits", json={"toml": changed})
+    assert (found.status_code, found.json()["code"]) == (409, "conflict")
+    assert (served.folder / "schemas" / "visits.toml").read_text() == before
+
+
+def test_a_revoked_tokens_job_spends_nothing(served: Served) -> None:
+    house = served.app.state.house
+    text = house.tokens.create("fay", "analyst")
+    person = house.tokens.person(text)
+    house.tokens.revoke(text[3:11])
+    job = house.jobs.add(person, task="sketch", spec={"table": "visits"}, key="late", max_cost=None)
+    for _ in range(2_400):
+        if (found := house.jobs.document(job))["state"] in ("done", "failed"):
+            break
+        time.sleep(0.05)
+    assert (found["state"], found["result"]["code"]) == ("failed", "not_allowed")

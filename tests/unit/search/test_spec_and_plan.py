@@ -186,3 +186,10 @@ def test_signatures_find_keys_that_share_values() -> None:
 def test_the_accounts_own_price_is_the_events() -> None:
     made = plan(spec(), schema())
     assert made.price == Fraction(accountant("zcdp").cost(made.event).amount, accountant("zcdp").scale)
+
+
+@pytest.mark.parametrize("budget", ["", PURE])
+def test_the_number_of_rows_is_released_without_noise_only_where_it_is_no_secret(budget: str) -> None:
+    declared = schema(budget=budget) if budget else schema()
+    with pytest.raises(RequestError, match="how many rows there are is private"):
+        plan(spec(keys=(), shares=("0", "0.2", "0.8"), second_moments="total", budget=Budget(epsilon="0.5")), declared)

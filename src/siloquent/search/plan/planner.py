@@ -173,10 +173,25 @@ def _is_counted_exactly(made: OfferPlan) -> bool:
     return all(is_always_inside(schema.domain[feature.name]) for feature in made.features)
 
 
-def _gaussian(made: OfferPlan) -> OfferPlan | None:
-    shares = made.spec.parts
+def _shares(made: OfferPlan) -> tuple[Fraction, Fraction, Fraction]:
+    """The parts of the price; the number of rows is free exactly where neighbours do not differ in it.
+
+    Raises:
+        RequestError: Counts have no share, although how many rows there are is private.
+    """
+    counts, *others = made.spec.parts
     if _is_counted_exactly(made):
-        shares = (Fraction(0), *shares[1:])
+        counts = Fraction(0)
+    elif counts == 0:
+        raise RequestError(
+            "Counts need a share of the price: how many rows there are is private in this table.",
+            fix='shares=("0.02", "0.18", "0.8")',
+        )
+    return counts, others[0], others[1]
+
+
+def _gaussian(made: OfferPlan) -> OfferPlan | None:
+    shares = _shares(made)
     release = _release(made)
     if made.spec.mechanism == "joint":
         found = release.variances(shares, _rho(made, release, shares))
@@ -208,13 +223,11 @@ def _laplace(made: OfferPlan) -> OfferPlan | None:
     spec, schema = made.spec, made.schema
     if spec.budget is None:
         raise RequestError("An accuracy is planned in zCDP accounts; a pure one needs a budget.", fix="--epsilon 1")
-    epsilon, shares = _amount(made), spec.parts
+    epsilon, shares = _amount(made), _shares(made)
     blocks = sum(feature.blocks for feature in made.features)
     moved = l1_moved(
         made.longest, blocks, keys=max(1, len(made.keys)), replaced=schema.replace_one, records=schema.unit.max_rows
     )
-    if _is_counted_exactly(made):
-        shares = (Fraction(0), *shares[1:])
     # Shares are of counts and sums of every key, as in the Gaussian release.
     parts = [
         None if share == 0 else DiscreteLaplace(drawable(l1 * sum(shares) / (epsilon * share)), l1)

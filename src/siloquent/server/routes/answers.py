@@ -60,7 +60,8 @@ async def answered(
     Raises:
         Refused: the key was used for something else, too many answers are running, or it takes too long.
     """
-    body = hashlib.sha256(json.dumps([sql, max_cost]).encode()).digest()
+    # A token for fewer tables must not read what another of the same name was answered.
+    body = hashlib.sha256(json.dumps([sql, max_cost, person.tables]).encode()).digest()
     if kept := _kept(house, person, key, body):
         return kept, True
     plan = await explained(house, person, sql)  # what can be refused without a row is refused here, at once

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from itertools import islice
 from typing import Annotated, Any
 
@@ -10,8 +11,9 @@ from fastapi import APIRouter, Depends, Query
 from starlette.requests import Request
 
 from siloquent.documents.money import account_document, entry_document, verdict_document
+from siloquent.errors import SiloquentError
 from siloquent.server.guard import guard, house_of
-from siloquent.server.problems import not_found
+from siloquent.server.problems import Refused, not_found
 from siloquent.server.tokens import Person
 
 router = APIRouter()
@@ -24,9 +26,7 @@ async def list_accounts(request: Request, person: Who) -> dict[str, Any]:
     """Accounts with limits and what is spent: an analyst's own, everybody's for owners and auditors."""
 
     def work(session: Any) -> list[dict[str, Any]]:
-        every = session.ledger.accounts()
-        names = frozenset(one.name for one in every)
-        return [account_document(one) for one in every if may_see_account(person, one.name, names)]
+        return [account_document(one) for one in visible_accounts(session, person)]
 
     return {"schema": "siloquent/account-list/1", "accounts": await house_of(request).desk.run(person.analyst, work)}
 
@@ -38,9 +38,8 @@ async def list_entries(
     """Up to 500 entries of an account behind the entry ``after``; of an account of several, to its owner alone."""
 
     def work(session: Any) -> list[dict[str, Any]]:
-        names = frozenset(one.name for one in session.ledger.accounts())
         shared = person.role == "analyst" and "/" not in account
-        if account not in names or shared or not may_see_account(person, account, names):
+        if shared or account not in {one.name for one in visible_accounts(session, person)}:
             raise not_found()
         found = (one for one in session.ledger.entries(account=account) if one.seq > after)
         return [entry_document(one) for one in islice(found, MOST_ENTRIES)]
@@ -62,20 +61,34 @@ async def ledger_head(request: Request, person: Who) -> dict[str, Any]:
 @router.post("/ledger/verify")
 async def verify_ledger(request: Request, person: Who) -> dict[str, Any]:
     """Recompute chain, totals, permits, answers and limits."""
+    require_all(person)
     return await house_of(request).desk.run(None, lambda session: verdict_document(session.ledger.verify(None), None))
 
 
 @router.post("/ledger/checkpoints")
 async def make_checkpoint(request: Request, person: Who) -> dict[str, Any]:
     """The ledger's head and totals, to keep where this machine cannot change them."""
+    require_all(person)
     return await house_of(request).desk.run(None, lambda session: json.loads(session.ledger.checkpoint().to_json()))
 
 
-def may_see_account(person: Person, account: str, names: frozenset[str]) -> bool:
-    """Whether an account is the person's to see; an analyst sees the own share, and the whole only without shares."""
-    table, share = account.partition("@")[0], account.partition("/")[2]
-    if not person.may_see(table):
-        return False
+def visible_accounts(session: Any, person: Person) -> list[Any]:
+    """The accounts of the person's tables: an analyst's are those that pay for the analyst's own questions."""
+    every = [one for one in session.ledger.accounts() if person.may_see(one.name.partition("@")[0])]
     if person.role != "analyst":
-        return True
-    return share == person.name or (not share and f"{account}/{person.name}" not in names)
+        return every
+    own = set()
+    for table in filter(person.may_see, session.tables()):
+        with suppress(SiloquentError):  # a table that cannot be read, or where this analyst has no share
+            own.add(session.account(table).name)
+    return [one for one in session.ledger.accounts() if one.name in own]
+
+
+def require_all(person: Person) -> None:
+    """Refuse what tells of every table to a token that is for some.
+
+    Raises:
+        Refused: 403.
+    """
+    if not person.sees_all:
+        raise Refused(403, "not_allowed", "This tells of every table, and the token is for some.", fix="GET /v1/me")

@@ -137,7 +137,8 @@ def manifest_of(house: House, folder: Path, release: str, person: Person) -> dic
     shared = bool(row and row["shared"])
     account = str(manifest.guarantee.get("account", ""))
     own = account.partition("/")[2] == person.name if row is None else row["name"] == person.name
-    if not person.may_see(manifest.table) or (person.role == "analyst" and not (own or shared)):
+    sees_every = person.role in ("owner", "auditor")
+    if not person.may_see(manifest.table) or not (sees_every or own or shared):
         raise not_found()
     return {**release_document(manifest), "shared": shared}
 

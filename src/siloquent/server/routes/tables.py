@@ -69,8 +69,29 @@ async def show_table(request: Request, table: str, person: Who) -> dict[str, Any
 async def put_table(request: Request, table: str, body: TableBody, person: Who) -> dict[str, Any]:
     """Declare a table, or declare it anew. What was spent stays spent; no bound is ever guessed from its rows."""
     require_table(person, table)
-    declare(Path(request.app.state.folder), table, body.toml)
+    await declared(request, table, body.toml)
     return await show_table(request, table, person)
+
+
+async def declared(request: Request, table: str, toml: str) -> None:
+    """Write a table file, if the ledger can go on with it.
+
+    Raises:
+        Refused: 409, the account was opened for another unit, adjacency or accountant; SchemaError: it cannot be read.
+    """
+    from siloquent.schema.build import parse_schema
+
+    schema = parse_schema(toml)
+
+    def work(session: Any) -> bool:
+        known = [one for one in session.ledger.accounts() if one.name == schema.account]
+        ours = (schema.budget.accountant, schema.unit.code, schema.adjacency)
+        return all((one.accountant, one.unit, one.adjacency) == ours for one in known)
+
+    if not await house_of(request).desk.run(None, work):
+        detail = "What was spent on this table was counted for another unit, adjacency or accountant."
+        raise Refused(409, "conflict", detail, fix=f"siloquent epoch open {table}")
+    declare(Path(request.app.state.folder), table, toml)
 
 
 def declare(folder: Path, table: str, toml: str) -> None:

@@ -39,7 +39,7 @@ async def ask(request: Request) -> Response:
         key, most = fields.get("key", ""), fields.get("max_cost") or None
         check_key(key)
         document, replayed = await answers.answered(house, person, sql, key=key, max_cost=most)
-        drawn = await house.desk.run(person.analyst, lambda session: _drawn(session, person, sql, key))
+        drawn = await house.desk.run(person.analyst, lambda session: _drawn(session, person, sql, key, most))
         answer = {**document, "free": replayed, "pictures": drawn, "shown": document["rows"][:MOST_ROWS]}
     else:
         plan = await answers.explained(house, person, sql)
@@ -47,11 +47,11 @@ async def ask(request: Request) -> Response:
     return render(request, "ask.html", person, tables=known, fields={"sql": "", **fields}, plan=plan, answer=answer)
 
 
-def _drawn(session: Any, person: Any, sql: str, key: str) -> list[str]:
+def _drawn(session: Any, person: Any, sql: str, key: str, most: str | None) -> list[str]:
     """The answer's pictures: asked again with its key it is free, and the same."""
     from markupsafe import Markup
 
-    found = session.ask(sql, key=answers.ledger_key_of(person.name, key))
+    found = session.ask(sql, key=answers.ledger_key_of(person.name, key), max_cost=most)
     return [Markup(picture.svg()) for picture in found.pictures()]  # our own SVG, whose texts are escaped
 
 

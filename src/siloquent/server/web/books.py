@@ -14,6 +14,7 @@ from siloquent.documents.money import entry_document, verdict_document
 from siloquent.documents.releases import release_verdict_document
 from siloquent.server.guard import house_of
 from siloquent.server.routes import money, releases
+from siloquent.server.tokens import Person
 from siloquent.server.web.pages import form_of, render, visitor
 
 BOOKS = ("owner", "auditor")
@@ -31,7 +32,7 @@ async def budget(request: Request) -> Response:
 @router.get("/ledger")
 async def show_ledger(request: Request) -> Response:
     person = visitor(request, *BOOKS)
-    entries, verdict = await _entries(request), None
+    entries, verdict = await _entries(request, person), None
     return render(request, "ledger.html", person, entries=entries, verdict=verdict)
 
 
@@ -39,16 +40,18 @@ async def show_ledger(request: Request) -> Response:
 async def verify_ledger(request: Request) -> Response:
     person = visitor(request, *BOOKS)
     await form_of(request, person)
+    money.require_all(person)
     verdict = await house_of(request).desk.run(
         None, lambda session: verdict_document(session.ledger.verify(None), None)
     )
-    return render(request, "ledger.html", person, entries=await _entries(request), verdict=verdict)
+    return render(request, "ledger.html", person, entries=await _entries(request, person), verdict=verdict)
 
 
 @router.post("/ledger/checkpoint")
 async def download_checkpoint(request: Request) -> Response:
     person = visitor(request, *BOOKS)
     await form_of(request, person)
+    money.require_all(person)
     made = await house_of(request).desk.run(None, lambda session: session.ledger.checkpoint())
     name = f"checkpoint-{made.seq}.json"
     return Response(
@@ -58,12 +61,14 @@ async def download_checkpoint(request: Request) -> Response:
     )
 
 
-async def _entries(request: Request) -> list[dict[str, Any]]:
+async def _entries(request: Request, person: Person) -> list[dict[str, Any]]:
     """The newest entries, newest first."""
 
     def work(session: Any) -> list[dict[str, Any]]:
         after = max(0, session.ledger.head().seq - 100)
-        return [entry_document(entry) for entry in islice(session.ledger.entries(after=after), 100)][::-1]
+        newest = islice(session.ledger.entries(after=after), 100)
+        seen = [one for one in newest if person.may_see(str(one.body.get("account", "")).partition("@")[0])]
+        return [entry_document(entry) for entry in seen][::-1]
 
     return await house_of(request).desk.run(None, work)
 

@@ -31,7 +31,7 @@ async def declare_table(request: Request) -> Response:
     if request.method == "GET":
         return render(request, "declare.html", person, toml="", name="", problem=None)
     fields = await form_of(request, person)
-    return _declared(request, person, fields.get("name", "").strip(), fields.get("toml", ""))
+    return await _declared(request, person, fields.get("name", "").strip(), fields.get("toml", ""))
 
 
 @router.api_route("/tables/{table}/edit", methods=["GET", "POST"])
@@ -41,15 +41,15 @@ async def edit_table(request: Request, table: str) -> Response:
     file = Path(request.app.state.folder) / "schemas" / f"{table}.toml"
     if request.method == "POST":
         fields = await form_of(request, person)
-        return _declared(request, person, table, fields.get("toml", ""))
+        return await _declared(request, person, table, fields.get("toml", ""))
     if table not in (await house_of(request).desk.run(None, lambda session: session.tables())):
         raise not_found()
     return render(request, "declare.html", person, toml=file.read_text("utf-8"), name=table, problem=None)
 
 
-def _declared(request: Request, person: Person, name: str, toml: str) -> Response:
+async def _declared(request: Request, person: Person, name: str, toml: str) -> Response:
     try:
-        tables.declare(Path(request.app.state.folder), name, toml.replace("\r\n", "\n"))
+        await tables.declared(request, name, toml.replace("\r\n", "\n"))
     except SiloquentError as wrong:
         return render(request, "declare.html", person, status=422, toml=toml, name=name, problem=wrong)
     return RedirectResponse(f"/tables/{name}", status_code=303)
