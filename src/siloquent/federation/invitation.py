@@ -12,6 +12,8 @@ from siloquent.errors import ProtocolError, RequestError
 PROTOCOL = re.compile(r"[a-z][a-z0-9-]{0,31}(/[0-9]{1,3})?")
 MOST_TEXT = 8_000
 HOUR, DAY = 3_600, 86_400
+SHOWN = ("protocol", "task", "service", "tables", "columns", "statement", "price", "min_parties")
+"""What a policy or a person judges, besides the body's ``max_sets``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,16 @@ class Invitation:
     def to_json(self) -> dict[str, Any]:
         """The invitation as it is sealed and shown."""
         return {**asdict(self), "tables": list(self.tables), "columns": list(self.columns), "body": dict(self.body)}
+
+    def require_same(self, meant: Invitation, moderator: str) -> None:
+        """Refuse to run a body that is not what was shown: ``meant`` is made from the body by the party itself.
+
+        Raises:
+            ProtocolError: ``planner_mismatch``: an owner approved something else than the body asks for.
+        """
+        is_same = all(getattr(self, name) == getattr(meant, name) for name in SHOWN)
+        if not is_same or self.body.get("max_sets") != meant.body.get("max_sets"):
+            raise ProtocolError("planner_mismatch", role=moderator, step="invitation")
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> Invitation:

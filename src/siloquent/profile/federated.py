@@ -17,7 +17,7 @@ from siloquent.profile.spec.request import PROTOCOLS
 from siloquent.profile.task.discover import discover
 from siloquent.profile.task.member import rows_of
 from siloquent.profile.task.respond import respond
-from siloquent.profile.task.terms import Say, Terms, digest_of, silent
+from siloquent.profile.task.terms import Say, Terms, digest_of, silent, terms_from_plain
 
 if TYPE_CHECKING:
     from siloquent.federation.bundle import Bundle
@@ -101,7 +101,14 @@ def _work(channel: Channel, invitation: Invitation, desk: Any) -> None:
 
 
 def _answer(channel: Channel, invitation: Invitation, desk: Session) -> FDReport:
-    """A party's part: its policy or owner has agreed to the invitation, so the terms must be the invitation's."""
+    """A party's part: its policy or owner has agreed to the invitation, so the terms must be the invitation's.
+
+    The invitation's own words must be those that its terms make: they are what was judged.
+    """
+    members = channel.members
+    terms = terms_from_plain(invitation.body.get("terms"))
+    meant = invitation_of(terms, parties=len(members.parties), workers=len(members.workers))
+    invitation.require_same(meant, members.moderator)
 
     def is_as_invited(terms: Terms, told: str) -> bool:
         if terms.to_plain() != invitation.body.get("terms"):

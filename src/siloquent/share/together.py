@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from siloquent.charging import require_planned
-from siloquent.errors import RequestError
+from siloquent.errors import ProtocolError, RequestError
 from siloquent.ledger import Permit, Stored
 from siloquent.share import measure
 from siloquent.share.plan import SharePlan
@@ -126,7 +126,16 @@ def add_walks(walks: Walks) -> None:
 
 
 def _party(channel: Channel, invitation: Invitation, desk: Any) -> ShareRelease:
-    made = release_sum(desk, spec_from_plain(dict(invitation.body["share"])), channel)
+    """A party's part: what its owner approved is what the invitation showed, so the body must ask for just that."""
+    moderator = channel.members.moderator
+    try:
+        spec = spec_from_plain(dict(invitation.body["share"]))
+    except (KeyError, TypeError, ValueError, RequestError):
+        raise ProtocolError("bad_encoding", role=moderator, step="invitation") from None
+    if spec.trust != "sum":
+        raise ProtocolError("planner_mismatch", role=moderator, step="invitation")
+    invitation.require_same(invitation_of(desk, spec), moderator)
+    made = release_sum(desk, spec, channel, max_cost=invitation.price.split()[-1])
     desk.share.save(made)
     return made
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from siloquent.charging import Charge, request_digest, require_planned
-from siloquent.errors import RequestError
+from siloquent.errors import ProtocolError, RequestError
 from siloquent.ledger import Permit, Stored
 from siloquent.privacy import Composed, SummedGaussian
 from siloquent.sketch.measure import measure_share
@@ -177,7 +177,7 @@ def invitation_of(chosen: SketchPlan, *, parties: int, min_parties: int, colludi
         task=TASK,
         service="sum",
         tables=(chosen.spec.table,),
-        columns=chosen.spec.features,
+        columns=(*chosen.spec.features, *(name for name in (chosen.spec.label, chosen.spec.group) if name is not None)),
         statement=f"the sum over all silos of {summed.length:,} counters, with noise of {summed.honest} silos",
         price=f"{accountant(chosen.schema.budget.accountant).symbol} {digits(chosen.price)}",
         body={
@@ -199,13 +199,22 @@ def _party(channel: Channel, invitation: Invitation, desk: Session) -> Sketch:
     from siloquent.federation.sums import SumSpec
     from siloquent.sketch.verbs import SketchVerbs
 
-    summed = SumSpec.from_json(invitation.body["sum"])
+    """A party's part: what its owner approved is what the invitation showed, so the body must ask for just that."""
+    try:
+        summed, text = SumSpec.from_json(invitation.body["sum"]), str(invitation.body["plan"])
+        spec = spec_from_plain(dict(invitation.body["spec"]))
+    except (KeyError, TypeError, ValueError, RequestError):
+        raise ProtocolError("bad_encoding", role=channel.members.moderator, step="invitation") from None
     folder = desk.workspace.folder / "sketch-plans"
     folder.mkdir(exist_ok=True)
     path = folder / f"{channel.session.hex()[:32]}.json"
-    path.write_text(str(invitation.body["plan"]), encoding="utf-8")
-    spec = replace(spec_from_plain(dict(invitation.body["spec"])), plan_file=path)
-    made = build_sum(desk, spec, channel, min_parties=summed.min_parties, colluding=summed.colluding)
+    path.write_text(text, encoding="utf-8")
+    spec = replace(spec, plan_file=path)
+    asked = {"min_parties": summed.min_parties, "colluding": summed.colluding}
+    chosen = planned(desk, spec, **asked)
+    meant = invitation_of(chosen, parties=len(channel.members.parties), **asked)
+    invitation.require_same(meant, channel.members.moderator)
+    made = build_sum(desk, spec, channel, max_cost=invitation.price.split()[-1], **asked)
     SketchVerbs(desk).save(made)
     return made
 

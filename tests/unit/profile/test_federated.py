@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -99,6 +101,26 @@ def test_a_party_whose_policy_said_yes_refuses_other_terms_than_the_invitations(
         run_all(net, parts)
     assert refused.value.code in ("planner_mismatch", "aborted_by")
     assert [entry.kind for entry in session.ledger.entries()] == ["open-account"]
+    session.close()
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [{"columns": ("a",)}, {"statement": "nothing"}, {"protocol": "smfd/1"}, {"min_parties": 1}, {"max_sets": 1}],
+    ids=lambda shown: next(iter(shown)),
+)
+def test_a_party_refuses_an_invitation_whose_terms_are_not_what_it_showed(
+    tmp_path: Path, shown: dict[str, Any]
+) -> None:
+    session, net, walks = desk(tmp_path / "clinic"), network(2, 2), Walks()
+    add_parts(walks)
+    made = invitation_of(Terms(ProfileSpec("t", ("a", "b")), _columns(session)), parties=2, workers=2)
+    changed = shown if "max_sets" not in shown else {"body": {**made.body, **shown}}
+    told = replace(made, **changed)
+    with pytest.raises(ProtocolError) as refused:
+        walks.part("party", told)(net.channel("p1"), told, session)
+    assert refused.value.code == "planner_mismatch"
+    assert [entry.kind for entry in session.ledger.entries()] == []
     session.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from siloquent.errors import ProtocolError, RequestError
 from siloquent.federation.channel import Member, Members, MemoryNetwork
 from siloquent.federation.channel.memory import run_all
 from siloquent.federation.sums import add, collect
+from siloquent.federation.walks import Walks
 from siloquent.share import Budget, LearnSpec, ShareRelease, ShareSpec
 from siloquent.share.measure.counting import exact_counts
-from siloquent.share.together import sum_spec
+from siloquent.share.together import add_walks, invitation_of, sum_spec
 from unit.share.tables import PURE, ZCDP, rows, session, spec
 
 NAMES = ("north", "river", "hill")
@@ -153,3 +155,27 @@ def test_two_copies_of_one_sum_are_not_added_up(tmp_path: Path) -> None:
     made = together(opened, summed_spec())
     with pytest.raises(RequestError, match="one release for all"):
         share.learn(opened["hill"], LearnSpec("patients", "sick", [made["north"], made["river"]], use_own=False))
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {"columns": ("age",)},
+        {"tables": ("visits",)},
+        {"price": "epsilon 0.1"},
+        {"statement": "a number"},
+        {"min_parties": 2},
+    ],
+    ids=lambda shown: next(iter(shown)),
+)
+def test_a_clinic_does_not_run_a_body_that_is_not_what_the_invitation_showed(
+    tmp_path: Path, shown: dict[str, Any]
+) -> None:
+    opened, net, walks = clinics(tmp_path)["north"], network(), Walks()
+    add_walks(walks)
+    told = replace(invitation_of(opened, summed_spec()), **shown)
+    with pytest.raises(ProtocolError) as refused:
+        walks.part("party", told)(net.channel("north"), told, opened)
+    assert refused.value.code == "planner_mismatch"
+    assert opened.account("patients").spent.amount == 0
+    assert not net.traffic()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import siloquent as sq
-from siloquent.errors import RequestError
+from siloquent.errors import ProtocolError, RequestError
 from siloquent.federation.channel import Channel, Member, Members, MemoryNetwork, run_all
 from siloquent.federation.measure import full_draw
 from siloquent.federation.sums import SERVICE, Sum, worker_part
@@ -100,3 +100,36 @@ def test_silos_without_a_shared_plan_or_with_no_honest_share_are_refused(silos: 
     with pytest.raises(RequestError, match="no noise"):
         build_sum(silos["north"], shared(silos), channel, min_parties=2, colluding=2)
     assert silos["north"].ledger.account("points@1").spent.amount == 0
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {"columns": ("x",)},
+        {"tables": ("other",)},
+        {"price": "rho 0.0001"},
+        {"statement": "a number"},
+        {"task": "share"},
+        {"min_parties": 2},
+        {"body": {"max_sets": 3}},
+    ],
+    ids=lambda shown: next(iter(shown)),
+)
+def test_a_silo_does_not_run_a_body_that_is_not_what_the_invitation_showed(
+    silos: dict[str, sq.Session], shown: dict[str, Any]
+) -> None:
+    walks = Walks()
+    add_walks(walks)
+    made = invitation_of(planned(silos["north"], shared(silos), min_parties=3), parties=3, min_parties=3)
+    told = replace(made, **{**shown, "body": {**made.body, **shown.get("body", {})}})
+    network = MemoryNetwork(MEMBERS)
+    with pytest.raises(ProtocolError) as refused:
+        walks.part("party", told)(network.channel("north"), told, silos["north"])
+    assert refused.value.code == "planner_mismatch"
+    assert silos["north"].ledger.account("points@1").spent.amount == 0
+    assert not network.traffic()
+
+
+def test_an_invitation_names_the_label_among_the_columns(silos: dict[str, sq.Session]) -> None:
+    made = invitation_of(planned(silos["north"], shared(silos, label="kind"), min_parties=3), parties=3, min_parties=3)
+    assert made.columns[-1] == "kind"
