@@ -84,6 +84,7 @@ def visit(browser: Any, served: Served, request: pytest.FixtureRequest) -> Itera
             page.goto("/login")
             page.get_by_label("Your token").fill(served.texts[name])
             page.get_by_role("button", name="Log in").click()
+            page.get_by_role("button", name="Log out").wait_for()
         return page
 
     yield opened
