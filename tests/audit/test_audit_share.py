@@ -152,7 +152,7 @@ def test_l2_instead_of_l1_is_caught() -> None:
 
 
 def test_a_share_of_the_noise_released_alone_is_caught() -> None:
-    found = planned("marginals", trust="sum", agents=5, honest=5)
+    found = planned("marginals", trust="sum", agents=6, honest=5)
     assert_caught(release(found, noise=with_shares), PAIRS["row", "add-remove"], n=4_000, **claim(found))
 
 

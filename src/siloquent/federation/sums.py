@@ -57,6 +57,7 @@ class SumSpec:
         bound: Each |x| before noise is at most this.
         min_parties: With fewer complete parties there is no sum.
         colluding: How many of them may show their noise to others: h = min_parties - colluding shares are surely in.
+            At least 1 where parties add the noise: whoever looks at the sum may be a party, and knows its own share.
         noise: ``"laplace"`` or ``"gaussian"``: each party adds a share for h; ``"workers"``: each worker adds a full
             draw to its partial sum; ``"none"``: the sum is exact, and its disclosure is the caller's to account for.
         scale: The scale of the whole Laplace noise, or the standard deviation's square of the whole Gaussian one.
@@ -80,6 +81,8 @@ class SumSpec:
             raise RequestError(f"A sum has 1 to {MOST_LENGTH} coordinates, not {self.length}.")
         if not 1 <= self.min_parties <= self.parties or self.bound < 0 or self.colluding < 0:
             raise RequestError("A sum needs 1 <= min_parties <= parties, and bounds that are not negative.")
+        if self.noise in ("laplace", "gaussian") and self.colluding < 1:
+            raise RequestError("Every party knows its own share of the noise and can take it off.", fix="colluding = 1")
         if self.noise in ("laplace", "gaussian") and self.honest < 1:
             fix = 'noise = "workers", or more parties'
             raise RequestError(f"{self.min_parties} parties of which {self.colluding} collude leave no noise.", fix=fix)
@@ -150,13 +153,16 @@ def give(channel: Channel, spec: SumSpec, noisy: Callable[[], NDArray[np.int64]]
         noisy: Reserves the permit, then gives this party's vector with its share of noise, both from its task's measure
             room; shape (n,). Called once in a session's life, however often the process is killed after it returned.
     Raises:
-        ProtocolError: as the channel says; ``state_lost``: the vector is gone and not every worker has its share.
+        ProtocolError: as the channel says; ``state_lost``: the vector is gone and not every worker has its share;
+            ``planner_mismatch``: the spec is for another number of parties than the session has.
         RequestError: the vector has another shape.
     Privacy:
         Whoever lacks one worker's shares learns the sum over ``Sum.parties`` and no more (ChaCha20 is a PRG); what the
         sum itself reveals is priced by the caller's event. See docs/explanation/federation-security.
     """
     workers = _workers(channel)
+    if spec.parties != len(channel.members.parties):  # min_parties is no more than that, by the spec
+        raise ProtocolError("planner_mismatch", role=channel.members.moderator, step=A1)
     channel.send(channel.members.moderator, A1, pack_json({"spec": spec.digest}))
     if not all(channel.sent(worker, A2) for worker in workers):
         for worker, share in _shares_of(channel, spec, workers, noisy).items():

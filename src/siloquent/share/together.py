@@ -86,14 +86,13 @@ def sum_spec(chosen: SharePlan) -> SumSpec:
 
     spec = chosen.spec
     assert spec.agents is not None and spec.honest is not None and chosen.layout is not None  # noqa: PT018 - by the spec
-    least = min(spec.agents, spec.honest + 1)
     return SumSpec(
         name=f"share {chosen.agreement.digest[:16]}",
         length=chosen.layout.length,
         bound=BOUND,
         parties=spec.agents,
-        min_parties=least,
-        colluding=least - spec.honest,
+        min_parties=spec.honest + 1,
+        colluding=1,
         noise=chosen.noise,
         scale=Fraction(max(run.parameter for run in chosen.runs)),
     )

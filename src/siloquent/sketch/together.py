@@ -51,7 +51,8 @@ def build_sum(
     Args:
         spec: With ``plan_file``: the hash plan that all silos share.
         min_parties: With fewer complete silos there is no sketch.
-        colluding: How many of them may pool their noise: h = min_parties - colluding shares are surely in.
+        colluding: How many of them may pool their noise: h = min_parties - colluding shares are surely in. At least
+            1: every silo knows its own.
     Raises:
         As ``build``. ProtocolError: another role failed; what was reserved stays charged, and the same session goes on
         after a restart at no further cost.
@@ -104,6 +105,8 @@ def planned(session: Session, spec: SketchSpec, *, min_parties: int, colluding: 
     """
     if spec.plan_file is None:
         raise RequestError("Silos share one hash plan.", fix="siloquent sketch plan .. -o plan.json, then plan_file")
+    if colluding < 1:
+        raise RequestError("Every silo knows its own share of the noise and can take it off.", fix="colluding=1")
     if min_parties - colluding < 1:
         raise RequestError(f"{min_parties} silos of which {colluding} collude leave no noise.", fix="more silos")
     chosen = plan(spec, session.schema(spec.table), seed=0)  # the plan file holds the hash functions

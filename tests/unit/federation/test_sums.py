@@ -135,6 +135,13 @@ def test_another_spec_is_refused_at_the_first_step() -> None:
     assert refused.value.code == "planner_mismatch"
 
 
+def test_a_party_refuses_a_spec_for_another_number_of_parties_than_are_there() -> None:
+    network = MemoryNetwork(MEMBERS)
+    three = SumSpec("test", length=5, bound=10**9, parties=3, min_parties=2)
+    assert code_of(lambda: give(network.channel("north"), three, lambda: NORTH)) == "planner_mismatch"
+    assert not network.traffic()
+
+
 def test_every_worker_adds_its_own_noise_once() -> None:
     spec = SumSpec("test", 5, 10**9, parties=2, min_parties=2, noise="workers", scale=Fraction(3))
     draws: list[str] = []
@@ -165,6 +172,8 @@ def test_a_worker_without_a_source_of_noise_refuses_to_stand_in_for_one() -> Non
         ({"bound": 2**61}, "62 bits"),
         ({"min_parties": 3}, "min_parties"),
         ({"noise": "laplace", "scale": Fraction(1), "colluding": 2}, "leave no noise"),
+        ({"noise": "laplace", "scale": Fraction(1), "colluding": 0}, "its own share"),
+        ({"noise": "gaussian", "scale": Fraction(9), "colluding": 0}, "its own share"),
         ({"noise": "laplace", "scale": Fraction(1)}, "Of two parties"),
         ({"noise": "gaussian", "parties": 3, "min_parties": 3}, "scale above 0"),
     ],

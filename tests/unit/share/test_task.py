@@ -165,7 +165,7 @@ REFUSED_SPECS: dict[str, tuple[dict[str, Any], type[SiloquentError], str]] = {
     "an unknown method": ({"method": "magic"}, RequestError, "method is one of"),
     "moments of three classes": ({"method": "moments", "label": "kind"}, RequestError, "two classes"),
     "a sum without silos": ({"trust": "sum"}, RequestError, "how many silos"),
-    "more honest than there are": ({"trust": "sum", "agents": 3, "honest": 4}, RequestError, "at most"),
+    "more honest than there are": ({"trust": "sum", "agents": 3, "honest": 3}, RequestError, "at most"),
     "a sum of trees": ({"trust": "sum", "agents": 3, "honest": 2, "method": "tree"}, RequestError, "added up"),
     "honest without a sum": ({"honest": 2}, RequestError, "belongs to secure sums"),
     "a sum alone": ({"trust": "sum", "agents": 3, "honest": 2}, RequestError, "needs the other silos"),

@@ -99,6 +99,8 @@ def test_silos_without_a_shared_plan_or_with_no_honest_share_are_refused(silos: 
         build_sum(silos["north"], spec(budget=Budget(epsilon="1")), channel, min_parties=3)
     with pytest.raises(RequestError, match="no noise"):
         build_sum(silos["north"], shared(silos), channel, min_parties=2, colluding=2)
+    with pytest.raises(RequestError, match="its own share"):
+        build_sum(silos["north"], shared(silos), channel, min_parties=3, colluding=0)
     assert silos["north"].ledger.account("points@1").spent.amount == 0
 
 

@@ -55,7 +55,8 @@ class ShareSpec:
             more noise), "moments" (numbers without bins), "tree" (private trees and rows from them).
         trust: "local": full noise at every silo. "sum": one noise in all, through a secure sum.
         agents: How many silos take part; needed for "sum", elsewhere for predicting errors alone.
-        honest: For "sum": at least so many silos follow the protocol and keep their noise to themselves.
+        honest: For "sum": at least so many of the silos in it follow the protocol and keep their noise to themselves;
+            less than ``agents``, since every silo knows its own.
         overlap: In how many silos a person may have rows; written into the guarantee, which then adds up.
         public_seed: Of the trees' skeleton. It hides nothing.
     """
@@ -95,8 +96,11 @@ class ShareSpec:
         if self.agents is None or self.honest is None:
             raise RequestError("A secure sum needs to know how many silos take part, and how many are honest.",
                                fix="agents = 5, honest = 4")  # fmt: skip
-        if self.honest > self.agents:
-            raise RequestError(f"honest is at most the number of silos, {self.agents}, not {self.honest}.")
+        if self.honest > self.agents - 1:
+            raise RequestError(
+                f"honest is at most {self.agents - 1} of {self.agents} silos, not {self.honest}: each knows its noise.",
+                fix=f"honest = {self.agents - 1}",
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
