@@ -19,6 +19,7 @@ def price(page: Any, sql: str, *, error: str = "200") -> None:
     page.get_by_label("Your question, in SQL").fill(sql)
     page.get_by_label("How exact: at most this many rows off").fill(error)
     page.get_by_role("button", name="What would it cost?").click()
+    page.wait_for_load_state("load")
 
 
 def test_an_analyst_sees_the_price_then_the_answer_then_asks_again_for_nothing(visit: Visit) -> None:
@@ -217,6 +218,9 @@ def test_nothing_is_cut_off_on_a_narrow_screen(visit: Visit) -> None:
     for path in (None, "/tables/visits", "/budget"):
         if path:
             page.goto(path)
+        else:
+            page.get_by_role("heading", name="Answer").wait_for()
+        page.wait_for_load_state("load")
         assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
