@@ -47,6 +47,10 @@ REFUSED: dict[str, tuple[str, str]] = {
         text(ORDERS, ORDERS.replace('"orders"', '"returns"'), client="coordinated"),
         "at most one service",
     ),
+    "a public value beside a joined row that may be missing": (
+        text(PROFILE.replace('null = "cell" }', 'null = "cell", sensitive = false }'), ORDERS, client="coordinated"),
+        "whether a user has a row in 'orders' would show",
+    ),
     "no TOML": ("format = ", "not TOML"),
 }
 

@@ -203,6 +203,18 @@ class CollectionSpec:
                 "A coordinated client joins the rows of at most one service with several rows a user.",
                 fix='client = "separate"',
             )
+        self._check_joined_in_clear()
+
+    def _check_joined_in_clear(self) -> None:
+        """Refuse public values beside a joined row that may be missing: their absence would show that it is."""
+        public = [role for service in self.services for role in service.roles if not role.sensitive]
+        padded = [service for service in self.services if service.padded]
+        if self.client == "coordinated" and public and padded:
+            raise SchemaError(
+                f"{public[0].attribute.name!r} is public, and a coordinated client reports it from the joined row: "
+                f"whether a user has a row in {padded[0].name!r} would show.",
+                fix='client = "separate", or leave sensitive = false out',
+            )
 
     def service(self, name: str) -> Service:
         """The service ``name``, whatever its case.
