@@ -222,6 +222,11 @@ def _exact(value: str | int, key: str) -> Fraction:
 
 
 def _budget(budget: BudgetEntry) -> Budget:
+    if budget.sharing == "own" and not budget.analysts:
+        raise SchemaError(
+            '[budget] sharing = "own" needs analysts: without them, all pay from one account and none has own answers.',
+            fix='analysts = { ana = "0.5", bo = "0.5" } under [budget], or leave sharing out',
+        )
     return Budget(
         accountant=budget.accountant,
         epsilon=None if budget.epsilon is None else _exact(budget.epsilon, "epsilon"),

@@ -160,6 +160,11 @@ REFUSED = {
     "a table's name": (table('kind = "row"', name="my table"), "letters, digits and _", ""),
     "no budget": (table_file(budget='accountant = "pure"'), "one of epsilon or rho", 'epsilon = "1"'),
     "a budget of nothing": (table_file(budget='accountant = "pure"\nepsilon = "0"'), "above 0", 'epsilon = "1"'),
+    "answers of one's own without analysts": (
+        table_file(budget='accountant = "pure"\nepsilon = "1"\nsharing = "own"'),
+        "needs analysts",
+        "analysts = {",
+    ),
     "an infinite budget": (table_file(budget='accountant = "pure"\nepsilon = "inf"'), "not a finite number", ""),
     "a budget as a float": (table_file(budget='accountant = "pure"\nepsilon = 0.1'), "epsilon", ""),
     "a pure budget with delta": (
