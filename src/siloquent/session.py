@@ -69,7 +69,7 @@ class Session:
         if name not in self.tables():
             raise UnknownName("table", name, self.tables(), fix="siloquent tables")
         text = self.workspace.schema_file(name).read_bytes()
-        if name not in self._schemas or self._schemas[name][0] != text or self._stamps(name) != self._public[name]:
+        if name not in self._schemas or self._schemas[name][0] != text or self._is_stale(name):
             from siloquent.schema.build import parse_schema
 
             try:
@@ -82,8 +82,9 @@ class Session:
                 raise SchemaError(f"schemas/{name}.toml is not UTF-8.") from None
             if schema.name != name:
                 raise SchemaError(f"schemas/{name}.toml declares the table {schema.name!r}.", fix=f'name = "{name}"')
+            stamps = self._stamps(schema)  # before its rows are read: a later edit is then seen
             self._schemas[name] = (text, self._with_public(schema))
-            self._public[name] = self._stamps(name)
+            self._public[name] = stamps
         return self._schemas[name][1]
 
     def schema_of_epoch(self, name: str, epoch: int) -> TableSchema:
@@ -144,9 +145,11 @@ class Session:
                 raise SchemaError(f"public/{key.table}.toml cannot be read as UTF-8.") from None
         return replace(schema, public=tuple(found)) if found else schema
 
-    def _stamps(self, name: str) -> tuple[object, ...]:
-        """What changes when a public table of ``name`` does: the text of its file, the state of its rows' file."""
-        schema = self._schemas[name][1]
+    def _is_stale(self, name: str) -> bool:
+        return self._stamps(self._schemas[name][1]) != self._public[name]
+
+    def _stamps(self, schema: TableSchema) -> tuple[object, ...]:
+        """What changes when a public table of ``schema`` does: the text of its file, the state of its rows' file."""
         keys = [one.table for one in schema.constraints if isinstance(one, ForeignKey)]
         files = [path for table in keys if (path := self.workspace.public_file(table)) is not None]
         return tuple(stamp for file in files for stamp in _stamps_of(file, self.workspace.folder))
@@ -300,13 +303,13 @@ class Session:
 
 def _stamps_of(file: Path, folder: Path) -> Iterator[object]:
     """The text of a public table's declaration, and size and time of the file that it names."""
-    text = file.read_bytes()
-    yield text
-    named = re.search(rb'(?:csv|parquet):([^"\n]+)"', text)
-    if named:
-        with suppress(OSError):
-            state = (folder / named[1].decode("utf-8", "replace")).stat()
-            yield state.st_size, state.st_mtime_ns
+    from siloquent.schema.public import parse_public
+
+    with suppress(OSError, UnicodeDecodeError, SchemaError, UnknownName):  # whoever reads the table says what is wrong
+        text = file.read_bytes()
+        yield text
+        state = (folder / parse_public(text.decode("utf-8")).source.partition(":")[2]).stat()
+        yield state.st_ino, state.st_size, state.st_mtime_ns
 
 
 def limit_of_budget(budget: Budget) -> Cost:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
+import siloquent
 from journeys.clinic import Person, Types
+from siloquent.data.public import read_public
+from siloquent.schema import Attribute
+from siloquent.schema.public import parse_public
+from siloquent.schema.workspace import read_workspace
 
 DECLARED = """\
 format = 1
@@ -54,6 +61,31 @@ def test_other_public_rows_are_another_question_to_a_key(owner: Person, ready: T
     (owner.folder / "data" / "wards.csv").write_text(ROWS.replace("icu,north", "icu,south"))
     refused = ready("ask", REGIONS, "--yes", "--key", "k", "--json")
     assert refused.document["code"] == "key_reused"
+
+
+def test_an_edit_is_seen_however_the_file_is_quoted(owner: Person, ready: Types) -> None:
+    file, rows = owner.folder / "public" / "wards.toml", owner.folder / "data" / "wards.csv"
+    file.write_text(DECLARED.replace('"csv:data/wards.csv"', "'csv:data/wards.csv'"))
+    with siloquent.open(owner.folder) as session:
+        first = session.schema("visits")
+        assert session.schema("visits") is first
+        rows.write_text(ROWS.replace("icu,north", "icu,south") + "B2,south,21\n")
+        assert session.schema("visits").public[0].digest != first.public[0].digest
+
+
+@pytest.mark.parametrize("becomes", ["cell", "drop"])
+def test_public_rows_with_an_empty_or_unlisted_key_meet_nobody(becomes: str, owner: Person, ready: Types) -> None:
+    wards = Attribute("ward", "category", values=("A", "B"), other=becomes, null="cell")
+    (owner.folder / "data" / "wards.csv").write_text("ward,region,beds\nA,north,10\n,south,5\nelsewhere,west,7\n")
+    found = read_public(parse_public(DECLARED), wards, read_workspace(owner.folder))
+    assert found.known == (True, *[False] * (wards.size - 1))
+
+
+def test_public_keys_out_of_bounds_or_empty_are_not_taken_for_others(owner: Person, ready: Types) -> None:
+    floors = {"lo": Decimal(1), "hi": Decimal(3), "grid": Decimal(1), "outside": "clamp"}
+    key = Attribute("ward", "integer", null="value", null_value=2, **floors)
+    (owner.folder / "data" / "wards.csv").write_text("ward,region,beds\n0,north,10\n,south,5\n3,west,7\n")
+    assert read_public(parse_public(DECLARED), key, read_workspace(owner.folder)).known == (False, False, True)
 
 
 def _file(text: str) -> tuple[str, str]:

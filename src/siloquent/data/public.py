@@ -30,7 +30,9 @@ def read_public(declared: PublicFile, key: Attribute, workspace: Workspace) -> P
             f"{key.name!r} cannot lead to a public table: a key is an attribute of at most {MOST_KEYS:,} cells.",
             fix=f'declare "{key.name}" as a category with its values, or as an integer with bounds',
         )
-    domain = Domain((replace(key, name=declared.key), *declared.attributes))
+    # A public row whose key is empty, not listed or out of bounds meets no private row, whatever becomes of such there.
+    strict = replace(key, name=declared.key, outside="drop", other="drop", null="drop", null_value=None)
+    domain = Domain((strict, *declared.attributes))
     schema = TableSchema(declared.name, domain, Budget("pure", epsilon=Fraction(1)), source=declared.source)
     engine = open_source(schema, workspace)
     try:
