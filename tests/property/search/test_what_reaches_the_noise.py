@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -13,7 +15,9 @@ from siloquent.maths.monomials import Monomials, join, sums_of
 from siloquent.privacy import DiscreteGaussian
 from siloquent.search import Budget, KeyOf, OfferPlan, plan
 from siloquent.search.measure import SumBatch
+from siloquent.search.measure.statistics import whole_records
 from siloquent.search.offers import Measured
+from siloquent.search.plan.planner import longest_record
 from unit.search.tables import USER, schema, spec
 
 ROWS = st.lists(
@@ -61,6 +65,15 @@ def moved(made: OfferPlan, one: Measured, other: Measured) -> Fraction:
 def limit(made: OfferPlan) -> Fraction:
     assert isinstance(made.event, DiscreteGaussian)
     return Fraction(made.event.l2_squared) / made.event.variance
+
+
+def test_a_record_as_long_as_the_cut_is_no_longer_than_what_is_charged_for() -> None:
+    features = plan(spec(features=("x", "y"), keys=()), schema()).features
+    for x, y in itertools.product(range(0, 1001, 37), range(101)):
+        places = {"x": np.array([x]), "y": np.array([y])}
+        cut = math.sqrt((whole_records(features, places, 1, 1_023, None) ** 2).sum()) / 1_023
+        cut_off = whole_records(features, places, 1, 1_023, cut)
+        assert (cut_off**2).sum() <= longest_record(features, 1_023, cut)
 
 
 @settings(max_examples=120, deadline=None)

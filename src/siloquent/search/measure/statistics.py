@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from siloquent.search.domains import Feature, JoinKey
 from siloquent.search.measure.ranges import Clip, clipped, measured_ranges
 from siloquent.search.offers import Measured
+from siloquent.search.plan.planner import longest_record
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -182,10 +183,11 @@ def whole_records(
     found = np.rint(unit_records(features, places, rows) * steps).astype(np.int64)
     if norm_cut is None:
         return found
-    lengths = np.sqrt((found.astype(np.float64) ** 2).sum(axis=1))
-    longer = lengths > norm_cut * steps
+    longest = longest_record(features, steps, norm_cut)
+    squared = (found**2).sum(axis=1)
+    longer = squared > longest
     # Rounding towards zero makes no record longer; the last digits of a quotient might.
-    factor = (norm_cut * steps * (1 - 1e-12)) / lengths[longer]
+    factor = np.sqrt(longest / squared[longer]) * (1 - 1e-12)
     found[longer] = np.trunc(found[longer] * factor[:, None]).astype(np.int64)
     return found
 
