@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,7 +38,8 @@ def learn_chain(
     Args:
         chain: Settings of training and drawing.
         key: The idempotency key: the same key and request give the same model for nothing.
-        folder: Where finished steps are kept until the run ends, so that a killed run with a ``key`` goes on.
+        folder: Where finished steps are kept until the run ends, each run's in a folder of its own, so that a killed
+            run with a ``key`` goes on.
         progress: Told the number of finished steps, and nothing else.
     Raises:
         RequestError, ConstraintProblem, AccuracyUnreachable: It cannot be done so; nothing is spent.
@@ -64,10 +66,18 @@ def learn_chain(
     if isinstance(held, Permit):
         require_planned(held, chosen.event)
         table = session.table_of(schema, spent="what was reserved")
-        journal = Journal(folder, progress)
+        journal = _journal(session, charge, folder, progress)
         measured = measure_chain(chosen, table, held, ChainLearner(chosen, extra=extra), journal)
         held = session.ledger.settle(held, held.event, measured.to_bytes())
         journal.close()
     model = chain_model_of(chosen, measurements_from_bytes(held.payload), extra=extra)
     guarantee = guarantee_of(schema, held)
     return fit_weights(model.promised(guarantee.sentence()), wanted_rates(spec), seed=spec.seed)
+
+
+def _journal(session: Session, charge: Charge, folder: Path | None, progress: Callable[[int], None] | None) -> Journal:
+    """Finished steps lie in ``folder`` under a name that only this request has; without a key nothing goes on."""
+    if folder is None or charge.own_key is None:
+        return Journal(None, progress)
+    name = hashlib.sha256(f"{session.ledger.id}|{charge.own_key}|{charge.digest}".encode()).hexdigest()[:32]
+    return Journal(folder / name, progress)

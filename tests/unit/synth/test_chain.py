@@ -154,8 +154,11 @@ def test_the_same_key_gives_the_same_model_and_a_killed_run_goes_on(session: Ses
     with pytest.raises(Killed):
         learn_chain(session, SPEC, CHAIN, key="k", folder=folder, progress=kill)
     spent = session.left("visits").amount
-    kept = {file.name: file.read_bytes() for file in folder.iterdir()}
+    kept = {file.name: file.read_bytes() for file in folder.glob("*/step-*.npz")}
     assert len(kept) == 4
+    learn_chain(session, replace(SPEC, columns=("age",)), CHAIN, key="another", folder=folder)
+    assert kept == {file.name: file.read_bytes() for file in folder.glob("*/step-*.npz")}
+    spent = session.left("visits").amount
     done: list[int] = []
     first = learn_chain(session, SPEC, CHAIN, key="k", folder=folder, progress=done.append)
     assert session.left("visits").amount == spent
