@@ -97,14 +97,16 @@ class ShareRelease:
         words = [self.part.guarantee]
         if self.agreement.trust == "sum":
             words.append(
-                f"This holds as long as {self.agreement.honest} of the {self.agreement.agents} silos follow the "
+                f"This holds as long as {self.agreement.honest} of the {self.silos} silos in it follow the "
                 "protocol and keep their noise to themselves."
             )
-        if self.agreement.overlap > 1:
-            words.append(
-                f"A person may have rows at {self.agreement.overlap} silos: what they are promised is this price "
-                f"{self.agreement.overlap} times."
-            )
+        # One noise covers the whole sum, which a person at k silos moves k times as far: k squared in rho.
+        squared = self.agreement.trust == "sum" and "gaussian" in event_to_json(self.event)
+        if (k := self.agreement.overlap) > 1:
+            times = f"{k * k} times, in rho" if squared else f"{k} times"
+            words.append(f"A person may have rows at {k} silos: what they are promised is this price {times}.")
+        elif squared:
+            words.append("A person with rows at k silos pays k squared times, in rho.")
         else:
             words.append("A person with rows at k silos pays k times.")
         return " ".join(words)
