@@ -167,7 +167,7 @@ def _agreed(options: Options, spec: ProfileSpec, parties: int, workers: int, *, 
     if not options.screen.can_ask:
         raise RequestError("This reveals what the plan says, and nobody is here to agree.", fix="--yes")
     options.screen.warn("The dependencies are exact, not differentially private. Besides them:")
-    for role, text in statement(spec.protocol, parties=parties, workers=workers):
+    for role, text in statement(spec.protocol, parties=parties, workers=workers, size_class=spec.size_class):
         options.screen.warn(f"  {role}: {text}")
     return options.screen.confirm("Run it?")
 

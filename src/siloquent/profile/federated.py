@@ -39,7 +39,7 @@ def invitation_of(terms: Terms, *, parties: int, workers: int) -> Invitation:
     All parties invited must come: a session over fewer is another one, which the moderator starts anew.
     """
     spec = terms.spec
-    shown = statement(spec.protocol, parties=parties, workers=workers)
+    shown = statement(spec.protocol, parties=parties, workers=workers, size_class=spec.size_class)
     return Invitation(
         protocol=f"{spec.protocol}/1",
         task=TASK,

@@ -74,7 +74,7 @@ def explain(
         set_seconds=set_us / 1e6,
         vote_bytes=VOTE_BYTES * (parties + workers - 1),
         vote_seconds=MICROSECONDS_A_VOTE / 1e6,
-        statement=statement(spec.protocol, parties=parties, workers=workers),
+        statement=statement(spec.protocol, parties=parties, workers=workers, size_class=spec.size_class),
         warnings=tuple(_warnings(spec, columns)),
     )
 

@@ -258,7 +258,12 @@ class _Walk:
     def _report(self, ufds: list[FD], cfds: list[FD], keys: list[int]) -> FDReport:
         spec = self.terms.spec
         shown = statement(
-            spec.protocol, parties=len(self.sizes), workers=len(self._workers), sets=self.sets, votes=self.votes
+            spec.protocol,
+            parties=len(self.sizes),
+            workers=len(self._workers),
+            size_class=spec.size_class,
+            sets=self.sets,
+            votes=self.votes,
         )
         return FDReport(
             protocol=f"{spec.protocol}/1",

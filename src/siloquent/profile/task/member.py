@@ -58,7 +58,13 @@ def _paid(session: Session, channel: Channel, terms: Terms, approve: Approve) ->
         raise _declined(channel, str(wrong)) from None
     if columns != terms.columns:
         raise ProtocolError("bad_encoding", role=channel.me, step="terms")
-    told = reveals(spec.protocol, spec.columns, parties=len(members.parties), workers=len(members.workers))
+    told = reveals(
+        spec.protocol,
+        spec.columns,
+        parties=len(members.parties),
+        workers=len(members.workers),
+        size_class=spec.size_class,
+    )
     if not approve(terms, told):
         raise _declined(channel, "the owner refused")
     event = Disclosure(f"profile/{spec.protocol}", told)
