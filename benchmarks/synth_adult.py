@@ -1,7 +1,7 @@
 """Adult by the protocol of Kamino's evaluation: distances, constraints, what is learned, time and memory.
 
-The whole way is measured: declaration, plan, ledger, scan, exact noise, model, rows. Peers run in
-``synth_peers``; noise is fresh in every run, seeds feed the drawn rows alone.
+The whole way is measured: declaration, plan, ledger, scan, exact noise, model, rows. Noise is
+fresh in every run, seeds feed the drawn rows alone. No other system is run beside yet.
 """
 
 from __future__ import annotations

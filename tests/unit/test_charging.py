@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from siloquent.charging import Charge, charged_for, guarantee_of, require_planned
-from siloquent.errors import KeyReused, RequestError
+from siloquent.errors import KeyReused, NotAllowed, RequestError
 from siloquent.ledger import Permit, Stored
 from siloquent.privacy import Cost, DiscreteLaplace
 from siloquent.session import Session, create_workspace, open_workspace_ledger
@@ -86,6 +86,30 @@ def test_a_permit_for_something_else_measures_nothing(session: Session) -> None:
     require_planned(permit, THIRD)
     with pytest.raises(RequestError, match="planned differently"):
         require_planned(permit, replace(THIRD, scale=Fraction(4)))
+
+
+def test_what_another_run_of_the_request_released_first_is_the_release(session: Session) -> None:
+    asked = charge(session)
+    permit = asked.reserve(session, THIRD)
+    assert isinstance(permit, Permit)
+    open_permit = permit
+
+    def late() -> Stored:
+        session.ledger.settle(open_permit, THIRD, b"first")  # the other run, in the midst of this one
+        session.ledger.require_open(open_permit, account="t@1")
+        raise AssertionError("a settled permit measures nothing")
+
+    kept, is_others = asked.first(session, late)
+    assert (kept.payload, is_others) == (b"first", True)
+
+
+def test_a_refusal_that_is_nobodys_release_stays_one(session: Session) -> None:
+    def refused() -> Stored:
+        raise NotAllowed("no")
+
+    for key in ("nothing under it", None):
+        with pytest.raises(NotAllowed):
+            charge(session, key).first(session, refused)
 
 
 def test_the_guarantee_of_two_steps_is_what_both_were_charged(session: Session) -> None:

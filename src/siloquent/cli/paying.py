@@ -4,15 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol
 
 from siloquent.errors import RequestError, SiloquentError
 
 if TYPE_CHECKING:
     from siloquent.cli.commands import Options
     from siloquent.door import Session
+    from siloquent.schema import TableSchema
+
+
+class Priced(Protocol):
+    """A plan of any task, as far as its price goes."""
+
+    @property
+    def schema(self) -> TableSchema:
+        """The table that pays."""
+
+    @property
+    def price(self) -> Fraction:
+        """What would be charged, in the account's epsilon or rho."""
+
 
 CHARGED = "the price is charged; asking again with the same --key costs no more"
+
+
+def price_words(planned: Priced) -> str:
+    """The price, and its meaning in epsilon where the account counts in rho."""
+    from siloquent.documents.money import four_digits
+    from siloquent.privacy import accountant, digits, epsilon_of_zcdp
+
+    budget = planned.schema.budget
+    words = f"{accountant(budget.accountant).symbol} {four_digits(planned.price, 'up')}"
+    if budget.accountant == "zcdp":
+        delta = budget.delta - budget.delta_events
+        words += f" (epsilon {digits(epsilon_of_zcdp(float(planned.price), float(delta)))} on its own)"
+    return words
 
 
 def agreed(options: Options, price: str, *, what: str, question: str, yes: bool, max_cost: str | None) -> bool:

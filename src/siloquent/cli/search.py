@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from siloquent.cli.commands import Options, command
+from siloquent.cli.paying import price_words
 from siloquent.cli.search_files import catalogue_path, offer_of, place_in, plan_at, request_of
 from siloquent.cli.sketch_files import release_path, write_text
 from siloquent.errors import RequestError, SiloquentError
@@ -132,7 +133,6 @@ def _agreed(options: Options, session: Session, spec: OfferSpec, *, yes: bool, m
     Raises:
         RequestError: nobody said so, and nobody is there to ask.
     """
-    from siloquent.cli.search_words import price_words
 
     if yes or max_cost is not None:
         return True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from siloquent.cli.commands import Options, command
-from siloquent.cli.paying import agreed, charged
+from siloquent.cli.paying import agreed, charged, price_words
 from siloquent.cli.search_files import place_in
 from siloquent.cli.share_files import releases_at, share_spec_of, table_of, write_new, write_rows
 from siloquent.errors import RequestError
@@ -66,7 +66,7 @@ def release(
     dry: Annotated[bool, typer.Option("--explain", help="Only say what it would cost.")] = False,
 ) -> int | None:
     """Release a table's statistics about a label, for other silos to learn from; the price is shown first."""
-    from siloquent.cli.share_words import plan_document, price_words, release_document, show_plan, show_release
+    from siloquent.cli.share_words import plan_document, release_document, show_plan, show_release
 
     given = locals()
     with options.session() as session:

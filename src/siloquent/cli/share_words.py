@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from siloquent.cli.paying import price_words
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT, Screen
 from siloquent.documents.plain import clean, label
@@ -26,19 +27,6 @@ _MODELS = {
     "shared": "the others' releases alone",
     "stacked": "your rows with the others' releases",
 }
-
-
-def price_words(planned: SharePlan) -> str:
-    """The price, and its meaning in epsilon where the account counts in rho."""
-    from siloquent.documents.money import four_digits
-    from siloquent.privacy import accountant, digits, epsilon_of_zcdp
-
-    budget = planned.schema.budget
-    words = f"{accountant(budget.accountant).symbol} {four_digits(planned.price, 'up')}"
-    if budget.accountant == "zcdp":
-        delta = budget.delta - budget.delta_events
-        words += f" (epsilon {digits(epsilon_of_zcdp(float(planned.price), float(delta)))} on its own)"
-    return words
 
 
 def plan_document(planned: SharePlan, left: Cost) -> dict[str, Any]:

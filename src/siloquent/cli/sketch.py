@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from siloquent.cli.commands import Options, command
-from siloquent.cli.paying import agreed, charged
+from siloquent.cli.paying import agreed, charged, price_words
 from siloquent.cli.sketch_files import in_workspace, numbers_of, points_of, release_path, sketch_at, spec_of, write_text
 from siloquent.errors import RequestError
 
@@ -125,7 +125,7 @@ def build(
     dry: Annotated[bool, typer.Option("--explain", help="Only say what it would cost.")] = False,
 ) -> int | None:
     """Build a sketch in one pass over the rows; the price is shown first. Everything asked of it later is free."""
-    from siloquent.cli.sketch_words import plan_document, price_words, show_plan, show_sketch, sketch_document
+    from siloquent.cli.sketch_words import plan_document, show_plan, show_sketch, sketch_document
 
     with options.session() as session:
         place = None if output is None else release_path(options, output)

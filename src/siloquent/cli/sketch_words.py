@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from siloquent.cli.paying import price_words
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT, Screen
 from siloquent.cli.sketch_files import write_text
@@ -21,19 +22,6 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 100
 DENSITIES = (0.001, 0.01, 0.1)
-
-
-def price_words(planned: SketchPlan) -> str:
-    """The price, and its meaning in epsilon where the account counts in rho."""
-    from siloquent.documents.money import four_digits
-    from siloquent.privacy import accountant, digits, epsilon_of_zcdp
-
-    budget = planned.schema.budget
-    words = f"{accountant(budget.accountant).symbol} {four_digits(planned.price, 'up')}"
-    if budget.accountant == "zcdp":
-        delta = budget.delta - budget.delta_events
-        words += f" (epsilon {digits(epsilon_of_zcdp(float(planned.price), float(delta)))} on its own)"
-    return words
 
 
 def plan_document(planned: SketchPlan, left: Cost) -> dict[str, Any]:
@@ -225,7 +213,6 @@ def _three(value: float) -> str:
 
 __all__: Sequence[str] = (
     "plan_document",
-    "price_words",
     "rows_of_answer",
     "show_plan",
     "show_rows",

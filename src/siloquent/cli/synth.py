@@ -10,7 +10,7 @@ import typer
 
 from siloquent.cli import synth_constraints
 from siloquent.cli.commands import Options, command
-from siloquent.cli.paying import agreed, charged
+from siloquent.cli.paying import agreed, charged, price_words
 from siloquent.cli.sketch_files import in_workspace, release_path
 from siloquent.errors import ReleaseError, RequestError
 
@@ -96,7 +96,7 @@ def run(
     dry: Annotated[bool, typer.Option("--explain", help="Only say what it would cost.")] = False,
 ) -> int | None:
     """Make a synthetic table; the price is shown first. More rows of it cost nothing afterwards."""
-    from siloquent.cli.synth_words import plan_document, price_words, release_document, show_plan, show_release
+    from siloquent.cli.synth_words import plan_document, release_document, show_plan, show_release
 
     asked = _spec(options, spec, locals())
     with options.session() as session:

@@ -49,8 +49,10 @@ def offer(session: Session, spec: OfferSpec, *, key: str | None = None, max_cost
         charge.require_affordable(session, chosen.event)
         session.table_of(schema)  # what is wrong with a source is found before it costs anything
         permit = charge.reserve(session, chosen.event)
-    stored = permit if isinstance(permit, Stored) else _measured(session, chosen, permit)
-    return assemble(schema, stored)
+    if isinstance(permit, Permit):
+        open_permit = permit
+        permit, _ = charge.first(session, lambda: _measured(session, chosen, open_permit))
+    return assemble(schema, permit)
 
 
 def explain(session: Session, spec: OfferSpec) -> OfferPlan:

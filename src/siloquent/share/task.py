@@ -48,9 +48,11 @@ def release(session: Session, spec: ShareSpec, *, key: str | None = None, max_co
         raise RequestError(
             "A secure sum needs the other silos.", fix='session.share.release_sum(spec, channel), or trust = "local"'
         )
-    schema, chosen, permit = reserved(session, spec, key=key, max_cost=max_cost)
-    stored = permit if isinstance(permit, Stored) else _measured(session, chosen, permit)
-    return assemble(schema, stored)
+    schema, chosen, charge, permit = reserved(session, spec, key=key, max_cost=max_cost)
+    if isinstance(permit, Permit):
+        open_permit = permit
+        permit, _ = charge.first(session, lambda: _measured(session, chosen, open_permit))
+    return assemble(schema, permit)
 
 
 def explain(session: Session, spec: ShareSpec) -> SharePlan:
@@ -66,7 +68,7 @@ def explain(session: Session, spec: ShareSpec) -> SharePlan:
 
 def reserved(
     session: Session, spec: ShareSpec, *, key: str | None, max_cost: str | None, also: str = ""
-) -> tuple[TableSchema, SharePlan, Permit | Stored]:
+) -> tuple[TableSchema, SharePlan, Charge, Permit | Stored]:
     """The plan, and its permit: the worst case is written before a row is read.
 
     Args:
@@ -78,10 +80,10 @@ def reserved(
     chosen = plan(spec, schema, seed=skeleton_seed(session, spec))
     held = charge.held(session)
     if held is not None:
-        return schema, chosen, held
+        return schema, chosen, charge, held
     charge.require_affordable(session, chosen.event)
     session.table_of(schema)  # what is wrong with a source is found before it costs anything
-    return schema, chosen, charge.reserve(session, chosen.event)
+    return schema, chosen, charge, charge.reserve(session, chosen.event)
 
 
 def skeleton_seed(session: Session, spec: ShareSpec) -> int:

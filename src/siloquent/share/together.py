@@ -59,7 +59,7 @@ def release_sum(
     def reserve() -> Permit | Stored:
         if not permits:
             also = channel.session.hex()
-            permits.append(reserved(session, spec, key=key, max_cost=max_cost, also=also)[2])
+            permits.append(reserved(session, spec, key=key, max_cost=max_cost, also=also)[3])
         return permits[0]
 
     def noisy() -> Integers:

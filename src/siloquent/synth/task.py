@@ -82,9 +82,13 @@ def synthesize(
     learner = None
     if isinstance(permit, Permit):
         require_planned(permit, chosen.event)
-        learner = TreeLearner(chosen, extra=extra)
-        permit, is_own = _measured(session, chosen, permit, learner, _journal(session, charge, progress))
-        learner = learner if is_own else None  # another run of this request was first: what it released is the release
+        mine, open_permit, journal = TreeLearner(chosen, extra=extra), permit, _journal(session, charge, progress)
+        payloads: list[bytes] = []
+        permit, _ = charge.first(
+            session, lambda: _measured(session, chosen, open_permit, mine, journal, keep=payloads.append)
+        )
+        # Another run of this request may have been first: then what it released is the release.
+        learner = mine if payloads == [permit.payload] else None
     return assemble(schema, permit, learner=learner)
 
 
@@ -138,11 +142,18 @@ def _journal(session: Session, charge: Charge, progress: Callable[[int], None] |
 
 
 def _measured(
-    session: Session, chosen: TreePlan, permit: Permit, learner: TreeLearner, journal: Journal
-) -> tuple[Stored, bool]:
-    """What the ledger keeps of the run, and whether it is this run's."""
+    session: Session,
+    chosen: TreePlan,
+    permit: Permit,
+    learner: TreeLearner,
+    journal: Journal,
+    *,
+    keep: Callable[[bytes], None],
+) -> Stored:
+    """What the ledger keeps of the run; ``keep`` is told what this one measured."""
     table = session.table_of(chosen.schema, spent="what was reserved")
     payload = measure(chosen, table, permit, learner, journal).to_bytes()
     stored = session.ledger.settle(permit, permit.event, payload)
+    keep(payload)
     journal.close()
-    return stored, stored.payload == payload
+    return stored
