@@ -61,7 +61,9 @@ class Tokens:
             RequestError: the name, role or days cannot be.
         """
         if not _NAME.fullmatch(name):
-            raise RequestError("A token's name is 1 to 64 letters, digits, '_', '.' and '-'.", fix="siloquent token create ana")
+            raise RequestError(
+                "A token's name is 1 to 64 letters, digits, '_', '.' and '-'.", fix="siloquent token create ana"
+            )
         if role not in ROLES:
             raise RequestError(f"A role is one of {', '.join(ROLES)}, not {role[:40]!r}.", fix="--role analyst")
         if tables and role == "owner":
