@@ -193,12 +193,16 @@ def test_everything_can_be_asked_without_a_mouse(visit: Visit) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
     page.keyboard.press("Enter")
+    page.wait_for_function("document.activeElement.id === 'main'")
     page.keyboard.press("Tab")
+    page.wait_for_function("document.activeElement.id === 'sql'")
     page.keyboard.type(WARDS)
+    page.wait_for_function("asked => document.activeElement.value === asked", arg=WARDS)
     for _ in range(5):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.value") == "explain":
             break
+    assert page.evaluate("document.activeElement.value") == "explain"
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="cost").or_(page.get_by_role("heading", name="This is free")).wait_for()
     assert page.evaluate("document.activeElement.hasAttribute('data-focus')")
