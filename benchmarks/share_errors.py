@@ -95,7 +95,7 @@ def rows(options: Options) -> Iterator[Row]:
 
 
 def _of_set(options: Options, name: str) -> Iterator[Row]:
-    folds = 1 if options.quick else 10 if name == "debrecen" else 3
+    folds = 1 if options.quick else 10
     if options.wants(f"{name}-baselines"):
         yield from _baselines(options, name, folds)
     for label, case in CASES[name].items():
