@@ -9,6 +9,7 @@ Questions: ``Density``, ``Difference``, ``Classify``, ``Anomaly``, ``Modes``, ``
 """
 
 from siloquent.maths.lsh import Angular, Hamming, Jaccard, Laplacian, Power, Product, PStable
+from siloquent.privacy.prices import Budget
 from siloquent.sketch.estimate.density import median_of_means, paper_mean
 from siloquent.sketch.hash_plan import HashPlan
 from siloquent.sketch.merge import merge
@@ -19,7 +20,6 @@ from siloquent.sketch.sketch import Sketch, sketch_from_bytes
 from siloquent.sketch.spec import (
     Accuracy,
     Anomaly,
-    Budget,
     Classify,
     Density,
     Difference,

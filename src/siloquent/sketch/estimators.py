@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data  # type: ign
 
 from siloquent.maths.lsh import PStable
 from siloquent.privacy import accountant, exact
+from siloquent.privacy.prices import Budget as Price
 from siloquent.schema import Attribute, Budget, Domain, TableSchema
 from siloquent.sketch import spec as questions
 from siloquent.sketch.estimate import anomaly, classify, density, sample
@@ -94,7 +95,7 @@ class _SketchEstimator(BaseEstimator):  # type: ignore[misc]
             table="X",
             features=tuple(f"x{i}" for i in range(d)),
             kernel=PStable(2, float(self.bandwidth)),
-            budget=questions.Budget(epsilon=str(self.epsilon)),
+            budget=Price(epsilon=str(self.epsilon)),
             rows=self.rows,
             scale="range",
             label="label" if labels else None,

@@ -16,10 +16,10 @@ from siloquent.errors import LedgerError, RequestError, SchemaError
 from siloquent.ledger import Permit, Stored
 from siloquent.maths.moments import QUANTA, Moments, linear_model, moment_sensitivity
 from siloquent.privacy import Composed, DiscreteGaussian, DiscreteLaplace, Event, accountant
+from siloquent.privacy.prices import Budget, drawable
 from siloquent.schema import TableSchema
 from siloquent.sketch.measure.moments import measure_moments
-from siloquent.sketch.plan import amount_of_budget, rounded_up
-from siloquent.sketch.spec import Budget
+from siloquent.sketch.plan import amount_of_budget
 
 if TYPE_CHECKING:
     from siloquent.session import Session
@@ -125,9 +125,9 @@ def _finest(
         parts: list[DiscreteLaplace | DiscreteGaussian] = []
         for share, l1, l2_squared in zip(SHARES, moved.l1, moved.l2_squared, strict=True):
             if pure:
-                parts.append(DiscreteLaplace(rounded_up(l1 / (amount * share)), l1))
+                parts.append(DiscreteLaplace(drawable(l1 / (amount * share)), l1))
             else:
-                parts.append(DiscreteGaussian(rounded_up(l2_squared / (2 * amount * share)), l2_squared))
+                parts.append(DiscreteGaussian(drawable(l2_squared / (2 * amount * share)), l2_squared))
         last = parts[-1]
         if (last.scale if isinstance(last, DiscreteLaplace) else last.variance) <= MOST_NOISE:
             return quanta, parts

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,34 +13,13 @@ from numpy.typing import NDArray
 from siloquent.errors import RequestError
 from siloquent.maths.lsh import Kernel, kernel_from_plain, kernel_to_plain
 from siloquent.privacy import exact
+from siloquent.privacy.prices import Budget
 
-Exact = str | int | Fraction | Decimal
 Mode = Literal["auto", "dense", "sparse"]
 Mechanism = Literal["default", "race-2021"]
 MOST_ROWS = 2**16
 MOST_COUNTERS = 2**24
 MOST_FEATURES = 4_096
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """What one sketch may cost: ``epsilon`` (at ``delta`` in a zCDP account), or ``rho`` itself.
-
-    Amounts are text or whole numbers, so that they are exact. ``delta`` None: the account's own.
-    """
-
-    epsilon: Exact | None = None
-    delta: Exact | None = None
-    rho: Exact | None = None
-
-    def __post_init__(self) -> None:
-        given = [amount for amount in (self.epsilon, self.rho) if amount is not None]
-        if len(given) != 1 or (self.rho is not None and self.delta is not None):
-            raise RequestError("A budget is one of epsilon (with delta) and rho.", fix='Budget(epsilon="1")')
-        if not exact(given[0]) > 0:
-            raise RequestError(f"A budget must be above 0, not {given[0]}.", fix='Budget(epsilon="1")')
-        if self.delta is not None and not 0 < exact(self.delta) < 1:
-            raise RequestError(f"delta lies between 0 and 1, not at {self.delta}.", fix='delta="1e-6"')
 
 
 @dataclass(frozen=True, slots=True)

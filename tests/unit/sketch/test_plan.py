@@ -67,7 +67,7 @@ def test_a_zcdp_account_takes_as_many_rows_as_counters_fit() -> None:
     made = planned(rows="auto")
     assert made.hash_plan.hashes.rows == 16_384
     hashed = planned(rows="auto", kernel=Laplacian(0.1))
-    assert hashed.hash_plan.shape == (1, 1_024, 4_096)
+    assert hashed.hash_plan.shape == (1, 4_096, 2_048)
 
 
 def test_an_accuracy_becomes_rows_and_a_price() -> None:

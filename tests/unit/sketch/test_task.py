@@ -15,7 +15,9 @@ from siloquent.maths.lsh.families import similarity
 from siloquent.privacy import Composed, DiscreteGaussian, DiscreteLaplace
 from siloquent.releases import read_release, verify_release
 from siloquent.sketch import (
+    Accuracy,
     Anomaly,
+    Budget,
     Classify,
     Density,
     Difference,
@@ -33,7 +35,6 @@ from siloquent.sketch import (
     paper_mean,
 )
 from siloquent.sketch.regression import MomentsSpec
-from siloquent.sketch.spec import Accuracy, Budget
 from unit.sketch.tables import PURE, USER, rows, session, spec
 
 FALSE_ALARM = 1e-9

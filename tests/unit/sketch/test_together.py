@@ -17,9 +17,8 @@ from siloquent.federation.measure import full_draw
 from siloquent.federation.sums import SERVICE, Sum, worker_part
 from siloquent.federation.walks import Walks
 from siloquent.privacy import SummedGaussian
-from siloquent.sketch import Density, ask
+from siloquent.sketch import Budget, Density, SketchSpec, ask
 from siloquent.sketch.sketch import Sketch
-from siloquent.sketch.spec import Budget, SketchSpec
 from siloquent.sketch.task import explain
 from siloquent.sketch.together import add_walks, build_sum, event_of, invitation_of, planned
 from unit.sketch.tables import rows, session, spec

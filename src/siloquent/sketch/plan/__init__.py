@@ -5,7 +5,6 @@ from siloquent.sketch.plan.planner import (
     amount_of_budget,
     plan,
     read_hash_plan,
-    rounded_up,
     sensitivity,
     variance_of,
 )
@@ -15,7 +14,6 @@ __all__ = [
     "amount_of_budget",
     "plan",
     "read_hash_plan",
-    "rounded_up",
     "sensitivity",
     "variance_of",
 ]

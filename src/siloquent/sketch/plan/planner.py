@@ -27,23 +27,26 @@ from siloquent.privacy import (
     accountant,
     digits,
     exact,
-    rho_of_epsilon,
 )
+from siloquent.privacy.prices import Budget, drawable
 from siloquent.schema import TableSchema
 from siloquent.sketch.hash_plan import Feature, HashPlan, Sets, hash_plan_from_json
 from siloquent.sketch.plan.features import axes_of, features_of, labels_of
-from siloquent.sketch.spec import MOST_COUNTERS, Budget, SketchSpec
+from siloquent.sketch.spec import MOST_COUNTERS, SketchSpec
 
 Noise = Literal["gaussian", "laplace"]
 
 MOST_AUTO_ROWS, LEAST_AUTO_ROWS = 16_384, 64
 MOST_AUTO_COUNTERS = 2**23
-HASHED_WIDTH = 4_096
+HASHED_WIDTH = 2_048
+"""Of the same number of counters, more rows and fewer buckets are better: what crowds a bucket is 1 / (R W) either way,
+and the rest of a row's variance is 1 / R (benchmarks, K3)."""
 WIDEST_RANGE = 8_192
+NUMBER_ROWS, SET_ROWS = 0.02, 0.002
+"""R over epsilon and size in pure accounts. Few sets are near a set, so noise must be small against few (K1, K3)."""
 TYPICAL_SPREAD = 0.06
 """The variance of one row over N f, where all bandwidths in use were measured (benchmarks, K1 and K2)."""
 _SIZE_UNKNOWN = 1_024
-_FINE = 2**10
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,16 +195,16 @@ def _rows(
 ) -> int:
     if isinstance(spec.rows, int):
         return spec.rows
-    width = HASHED_WIDTH
+    width: float = HASHED_WIDTH
     if isinstance(spec.width, int):
         width = spec.width
     elif not is_of_sets(spec.kernel):
         try:
             if _width(spec, features, seed) is None:
-                width = _range(spec, features, seed)
+                width = 1.1 * _range(spec, features, seed)  # all rows together may have somewhat more codes
         except ValueError as wrong:
             raise RequestError(f"This kernel cannot be drawn: {wrong}.", fix="width=4096") from None
-    fits = 1 << math.floor(math.log2(max(MOST_AUTO_COUNTERS / (classes * width * 1.1), LEAST_AUTO_ROWS)))
+    fits = 1 << math.floor(math.log2(max(MOST_AUTO_COUNTERS / (classes * width), LEAST_AUTO_ROWS)))
     most = min(MOST_AUTO_ROWS, fits)
     if spec.accuracy is not None:
         return _rows_for_accuracy(spec, schema, most)
@@ -210,7 +213,8 @@ def _rows(
     if schema.size_hint is None:
         return min(most, _SIZE_UNKNOWN)
     epsilon = float(_epsilon(spec, schema)) / sensitivity(schema, rows=1, grouped=spec.group is not None).l1
-    best = 1 << round(math.log2(max(0.02 * epsilon * schema.size_hint, 1)))
+    share = SET_ROWS if is_of_sets(spec.kernel) else NUMBER_ROWS
+    best = 1 << round(math.log2(max(share * epsilon * schema.size_hint, 1)))
     return min(max(best, LEAST_AUTO_ROWS), most)
 
 
@@ -310,17 +314,8 @@ def amount_of_budget(budget: Budget, schema: TableSchema) -> Fraction:
     Raises:
         RequestError: A pure account is given rho or a delta.
     """
-    if schema.budget.accountant == "pure":
-        if budget.epsilon is None or budget.delta is not None:
-            raise RequestError(
-                f"The account of {schema.name!r} is pure: it pays in epsilon alone.", fix='Budget(epsilon="1")'
-            )
-        return exact(budget.epsilon)
-    if budget.rho is not None:
-        return exact(budget.rho)
-    assert budget.epsilon is not None
-    delta = schema.budget.delta - schema.budget.delta_events if budget.delta is None else exact(budget.delta)
-    return Fraction(rho_of_epsilon(float(exact(budget.epsilon)), float(delta)))
+    account = schema.budget
+    return budget.in_account(account.accountant, delta=account.delta - account.delta_events)
 
 
 def _priced(
@@ -332,11 +327,11 @@ def _priced(
     if pure:
         total = amount or _epsilon(spec, schema)
         for l1, part in ((moved.l1, 1 - share), (moved.size, share)):
-            parts += [DiscreteLaplace(rounded_up(l1 / (total * part)), l1)] if part else []
+            parts += [DiscreteLaplace(drawable(l1 / (total * part)), l1)] if part else []
     else:
         total = amount or amount_of_budget(_given(spec), schema)
         for l2_squared, part in ((moved.l2_squared, 1 - share), (moved.size_squared, share)):
-            parts += [DiscreteGaussian(rounded_up(l2_squared / (2 * total * part)), l2_squared)] if part else []
+            parts += [DiscreteGaussian(drawable(l2_squared / (2 * total * part)), l2_squared)] if part else []
     numbers = [part.scale if isinstance(part, DiscreteLaplace) else part.variance for part in parts]
     if max(numbers) > 2**40:
         raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.001" or more')
@@ -358,13 +353,6 @@ def _priced(
 def _given(spec: SketchSpec) -> Budget:
     assert spec.budget is not None
     return spec.budget
-
-
-def rounded_up(value: Fraction) -> Fraction:
-    """A noise parameter that can be drawn and is not below ``value``: whole, or finer where it is small."""
-    if value > _FINE:
-        return Fraction(math.ceil(value))
-    return Fraction(max(math.ceil(value * _FINE), 1), _FINE)
 
 
 def _amount(spec: SketchSpec, schema: TableSchema, moved: Sensitivity, rows: int, pure: bool) -> Fraction:
