@@ -67,10 +67,10 @@ def _relay(options: Options) -> Iterator[Row]:
                 stack.enter_context(closing(HttpTransport(read_bundle(folder / name)))) for name in names
             )
             office.open_session(session, names, int(time.time()) + 3_600)
-            began = _cpu([os.getpid(), _relay_pid(folder)])
+            began = cpu_seconds([os.getpid(), _relay_pid(folder)])
             small = [_seconds(lambda k=k: _put(north, session, k, 1_000)) for k in range(60)]  # type: ignore[misc]
             yield _milliseconds("relay-put", small, "put", 5, "durable message of 1 kB, 60 of them")
-            cpu = 1e3 * (_cpu([os.getpid(), _relay_pid(folder)]) - began) / len(small)
+            cpu = 1e3 * (cpu_seconds([os.getpid(), _relay_pid(folder)]) - began) / len(small)
             yield Row(
                 "relay-put-cpu", ours=cpu, goal=5, unit="CPU ms", how="the same, CPU of sender and relay together"
             )
@@ -101,9 +101,9 @@ def _sum(options: Options) -> Iterator[Row]:
         office = read_bundle(folder / "office")
         times, cpus, wrong = [], [], 0
         for _ in range(3):
-            spent = _cpu(pids)
+            spent = cpu_seconds(pids)
             held = moderate(office, asked, (*PARTIES, *WORKERS), part)
-            cpus.append(_cpu(pids) - spent)
+            cpus.append(cpu_seconds(pids) - spent)
             times.append(time.perf_counter() - began[-1])
             wanted = np.sum([_vector(name, length) for name in PARTIES], axis=0)
             wrong += int((held.result.total != wanted).sum())
@@ -139,15 +139,13 @@ def _faults(runs: int) -> Iterator[Row]:
 def _federation(more_workers: int = 0) -> Iterator[Path]:
     """Bundles of all roles, and the relay as a process; roles that only wait are further workers."""
     with tempfile.TemporaryDirectory() as place:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         roles = [(name, "party", name) for name in PARTIES] + [(name, "worker", name) for name in WORKERS]
         roles += [(f"waits{k}", "worker", "x") for k in range(more_workers)] + [("office", "moderator", "office")]
         folder = Path(place) / "all"
         operator.init(Described("benchmark", f"https://127.0.0.1:{port}", tuple(roles)), folder)  # type: ignore[arg-type]
         with _process(_serve_relay, folder / "relay"):
-            _await_port(port)
+            await_port(port)
             yield folder
 
 
@@ -166,7 +164,7 @@ def _relay_pid(folder: Path) -> int:
     return int((folder / "relay.pid").read_text())
 
 
-def _cpu(pids: list[int]) -> float:
+def cpu_seconds(pids: list[int]) -> float:
     """CPU seconds of these processes so far; it does not hang on what else the machine does."""
     ticks = 0
     for pid in pids:
@@ -266,7 +264,15 @@ def _milliseconds(name: str, seconds: list[float], prototype: str, goal: float, 
     return Row(name, ours=ours, peer=PROTOTYPE[prototype], goal=goal, unit="ms", how=how)
 
 
-def _await_port(port: int) -> None:
+def free_port() -> int:
+    """A port of the loopback address that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def await_port(port: int) -> None:
+    """Wait until somebody listens there."""
     until = time.monotonic() + 30
     while time.monotonic() < until:
         try:

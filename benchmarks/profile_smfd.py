@@ -57,11 +57,11 @@ class Ran:
 def rows(options: Options) -> Iterator[Row]:
     """Two rows of each table for the padded and the fast protocol, and the thesis' protocol on two tables."""
     folder = options.data / "smfd"
-    published = {line["dataset"]: line for line in _csv(folder / "table_5_1.csv")}
+    lines = published(folder)
     for name, (sets, passes) in SETS.items():
         if options.quick and name not in SMALL:
             continue
-        line = published[name]
+        line = lines[name]
         paper_s = float(line["ufd_smfd_sec"]) + float(line["cfd_smfd_sec"])
         paper_mb = float(line["ufd_smfd_mb"]) + float(line["cfd_smfd_mb"])
         for protocol in ("padded", "fast", "smfd") if name in SMALL else ("padded", "fast"):
@@ -169,6 +169,7 @@ def _by_role(ran: Ran) -> str:
     return ", ".join(f"{kind} {seconds:.2f}" for kind, seconds in ran.seconds.items())
 
 
-def _csv(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+def published(folder: Path) -> dict[str, dict[str, str]]:
+    """The lines of the chapter's Table 5.1, by name of the table."""
+    with (folder / "table_5_1.csv").open(encoding="utf-8") as file:
+        return {line["dataset"]: line for line in csv.DictReader(file)}

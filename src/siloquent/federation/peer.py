@@ -340,6 +340,8 @@ def polling(peer: Peer, wait: float = 25.0) -> Iterator[threading.Event]:
                 peer.poll(wait)
                 pause = 0
             except Exception as failed:  # allowed: a role must not stop to listen in silence
+                if stop.is_set():  # the connection was closed under a wait that nobody needs any more
+                    return
                 told = failed.code if isinstance(failed, ProtocolError) else type(failed).__name__
                 log.warning("the inbox could not be read: %s", told)
                 stop.wait(PAUSES_S[min(pause, len(PAUSES_S) - 1)])

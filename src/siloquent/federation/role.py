@@ -97,6 +97,8 @@ class Role:
             self._play(session, channel)
         except ProtocolError as failed:
             log.warning("%s: %s", session[:8], failed)
+            for why in reasons(failed):
+                log.warning("%s: %s", session[:8], why)
             self.peer.abort(session, failed.code if failed.code != "aborted_by" else "protocol_failed")
         except Exception as failed:  # allowed: a part that breaks must not leave the others waiting; the log has it
             log.exception("%s: this role's part failed: %s", session[:8], type(failed).__name__)
@@ -153,6 +155,16 @@ class Role:
 
     def _move(self, session: str, state: RoleState) -> None:
         self.peer.journal.set_state(session, state)
+
+
+def reasons(failed: BaseException) -> list[str]:
+    """What this role knows of a failure and tells nobody else: the notes of the error and of those that led to it."""
+    found: list[str] = []
+    cause: BaseException | None = failed
+    while cause is not None:
+        found += [str(note) for note in getattr(cause, "__notes__", ())]
+        cause = cause.__cause__ or cause.__context__
+    return found
 
 
 def hold(

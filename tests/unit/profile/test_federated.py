@@ -17,6 +17,8 @@ from siloquent.federation.channel.memory import run_all
 from siloquent.federation.walks import Walks
 from siloquent.profile import ProfileSpec, Terms, rows_of
 from siloquent.profile.federated import SERVICE, add_parts, invitation_of, moderator_part
+from siloquent.profile.measure.encode import NULL
+from siloquent.profile.spec import declared_columns
 from siloquent.profile.task.simulate import roster
 from siloquent.schema.build import parse_schema
 from siloquent.session import Session
@@ -125,8 +127,6 @@ def test_a_party_refuses_an_invitation_whose_terms_are_not_what_it_showed(
 
 
 def _columns(session: Session):  # type: ignore[no-untyped-def]
-    from siloquent.profile.spec import declared_columns
-
     return declared_columns(session.schema("t"), ("a", "b"))
 
 
@@ -164,4 +164,48 @@ def test_a_party_that_declines_charges_nothing_and_says_policy_alone(tmp_path: P
     assert refused.value.code == "policy_refused"
     assert "policy does not allow" in refused.value.detail
     assert [entry.kind for entry in session.ledger.entries()] == ["open-account"]
+    session.close()
+
+
+WITH_IDS = TABLE.replace("attribute = [", 'attribute = [\n  { name = "p", type = "id" },')
+
+
+def opened(folder: Path, ids: Any) -> tuple[Session, Any]:
+    """A party's rows with ``ids``, as it opens them for a session over p and a; or what it says instead."""
+    sq.create_workspace(folder)
+    session = sq.open(folder)
+    frame = {"p": ids, "a": ["0", "1"] * 20, "b": [4] * 40}
+    session.add_frame(parse_schema(WITH_IDS), pa.table(frame))
+    columns = declared_columns(session.schema("t"), ("p", "a"))
+    asked = Terms(ProfileSpec("t", ("p", "a")), columns)
+    try:
+        return session, rows_of(session, network(2, 2).channel("p1"), lambda terms_, told: True)(asked)
+    except ProtocolError as refused:
+        return session, refused
+
+
+def test_ids_kept_as_numbers_meet_those_kept_as_digits(tmp_path: Path) -> None:
+    numbers, found = opened(tmp_path / "north", pa.array(range(40), pa.int64()))
+    digits, same = opened(tmp_path / "river", [str(n) for n in range(40)])
+    assert sorted(found.values(0b01)) == sorted(same.values(0b01))
+    for session in (numbers, digits):
+        assert [entry.kind for entry in session.ledger.entries()] == ["open-account", "reserve", "settle"]
+        session.close()
+
+
+@pytest.mark.parametrize(
+    "ids", [pa.array([n / 2 for n in range(40)]), pa.array([True, False] * 20)], ids=["halves", "booleans"]
+)
+def test_ids_that_no_party_could_compare_are_refused_before_anything_is_charged(tmp_path: Path, ids: pa.Array) -> None:
+    session, refused = opened(tmp_path / "clinic", ids)
+    assert refused.code == "policy_refused"
+    assert "a profile compares ids of texts and whole numbers" in refused.__notes__[0]
+    assert [entry.kind for entry in session.ledger.entries()] == ["open-account"]
+    session.close()
+
+
+def test_a_cell_that_cannot_be_read_is_null_and_ends_no_session(tmp_path: Path) -> None:
+    session, found = opened(tmp_path / "clinic", ["x" * (2**16 + 1), *map(str, range(39))])
+    assert found.rows == 40
+    assert NULL in found.values(0b01)
     session.close()

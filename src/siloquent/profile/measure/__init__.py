@@ -4,7 +4,14 @@ Guarantee: input privacy; what is revealed to whom stands in ``siloquent.profile
 """
 
 from siloquent.profile.measure.encode import encode_cell, encoded_value
-from siloquent.profile.measure.local import LocalResult, local, own_rows, snapshot_of_arrow, snapshot_of_table
+from siloquent.profile.measure.local import (
+    LocalResult,
+    local,
+    own_rows,
+    require_readable,
+    snapshot_of_arrow,
+    snapshot_of_table,
+)
 from siloquent.profile.measure.party import PartyData
 from siloquent.profile.measure.snapshot import Snapshot, snapshot_from_bytes
 
@@ -16,6 +23,7 @@ __all__ = [
     "encoded_value",
     "local",
     "own_rows",
+    "require_readable",
     "snapshot_from_bytes",
     "snapshot_of_arrow",
     "snapshot_of_table",

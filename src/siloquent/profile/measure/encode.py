@@ -59,6 +59,8 @@ def framed(tag: int, content: bytes) -> bytes:
 
 
 def _text(column: Column, value: Any) -> tuple[int, bytes]:
+    if column.names_people and type(value) is int:
+        value = str(value)  # one silo keeps its ids as numbers, another one as digits
     if not isinstance(value, str):
         raise TypeError
     text = value.strip() if column.trim else value

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.errors import RequestError
+from siloquent.errors import RequestError, SchemaError
 from siloquent.maths.dependencies import Progress, discover
 from siloquent.profile.measure.snapshot import Snapshot, snapshot
 from siloquent.profile.spec.columns import Column
@@ -90,7 +90,10 @@ def _codes(table: Any, nulls: str) -> NDArray[np.int64]:
 def snapshot_of_table(
     table: PrivateTable, columns: Sequence[Column], permit: Permit, *, nulls: str, party: str, random: bytes
 ) -> Snapshot:
-    """The rows of a private table that count, read once, as they are now.
+    """The rows of a private table that count, read once, as they are now. A cell that cannot be read is NULL.
+
+    One row must not decide whether a session goes on: whether a column can be read at all is asked before, of its
+    declaration and its source (``require_readable``).
 
     Privacy:
         Exact, in this process only. ``permit`` is for the disclosure that the session's statement describes.
@@ -99,7 +102,24 @@ def snapshot_of_table(
     for batch in table.rows([column.name for column in columns], permit):
         for part, values in zip(parts, batch.columns, strict=True):
             part.extend(values.to_pylist())
-    return snapshot(columns, parts, nulls=nulls, party=party, random=random)
+    return snapshot(columns, parts, nulls=nulls, party=party, random=random, refuse=False)
+
+
+def require_readable(table: PrivateTable, columns: Sequence[Column]) -> None:
+    """Refuse columns whose source holds what a session cannot compare; no row is read.
+
+    Raises:
+        SchemaError: ids that are neither texts nor whole numbers: what equals what would hang on the engine.
+    """
+    _, stored, _ = table.for_its_owner()
+    kinds = {column.attribute.name: column.kind for column in stored}
+    for column in columns:
+        kind = kinds[column.name]
+        if column.names_people and kind not in ("text", "integer"):
+            raise SchemaError(
+                f"The ids of {column.name!r} are kept as {kind}; a profile compares ids of texts and whole numbers.",
+                fix=f"keep {column.name} as text, or leave it out",
+            )
 
 
 def snapshot_of_arrow(

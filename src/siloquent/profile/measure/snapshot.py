@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.errors import RequestError
 from siloquent.maths.dependencies import columns_of, group_ids
 from siloquent.profile.measure.encode import NULL, encode_cell, encoded_value, null_of_its_own
 from siloquent.profile.spec.columns import Column
@@ -68,12 +69,14 @@ def snapshot(
     nulls: str = "value",
     party: str = "",
     random: bytes = b"",
+    refuse: bool = True,
 ) -> Snapshot:
     """Encode rows that are given a column at a time.
 
     Args:
         table: For each column its values, all of one length.
         nulls: "value", or "distinct": then every NULL has bytes of its own, made of ``party``, row and ``random``.
+        refuse: Whether a value that is not of its column's type is an error; else it is NULL.
     Raises:
         RequestError: a value is not of its column's type.
     """
@@ -85,7 +88,7 @@ def snapshot(
         for row, value in enumerate(values):
             code = cache.get(value) if _is_plain(value) else None
             if code is None:
-                cell = encode_cell(column, value)
+                cell = _cell(column, value, refuse)
                 if cell == NULL and nulls == "distinct":
                     cell = null_of_its_own(party, row, random)
                 code = known.setdefault(cell, len(known))
@@ -95,6 +98,15 @@ def snapshot(
         codes.append(np.array(found, dtype=np.int64))
         cells.append(tuple(known))
     return Snapshot(tuple(columns), np.stack(codes, axis=1), tuple(cells))
+
+
+def _cell(column: Column, value: Any, refuse: bool) -> bytes:
+    try:
+        return encode_cell(column, value)
+    except RequestError:
+        if refuse:
+            raise
+        return NULL
 
 
 def _is_plain(value: Any) -> bool:

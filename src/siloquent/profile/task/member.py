@@ -11,7 +11,7 @@ from siloquent.errors import NotAllowed, ProtocolError, SchemaError
 from siloquent.federation.crypto.keeping import kept_seed
 from siloquent.ledger import Stored
 from siloquent.privacy import Disclosure
-from siloquent.profile.measure import Snapshot, snapshot_from_bytes, snapshot_of_table
+from siloquent.profile.measure import Snapshot, require_readable, snapshot_from_bytes, snapshot_of_table
 from siloquent.profile.spec import declared_columns, reveals
 from siloquent.profile.task.respond import Open
 from siloquent.profile.task.terms import Terms
@@ -54,10 +54,13 @@ def _paid(session: Session, channel: Channel, terms: Terms, approve: Approve) ->
         schema = session.schema(spec.table)
         columns = declared_columns(schema, spec.columns)
         account = session.account(spec.table)
+        table = session.table_of(schema)
+        require_readable(table, columns)
     except SchemaError as wrong:
         raise _declined(channel, str(wrong)) from None
     if columns != terms.columns:
-        raise ProtocolError("bad_encoding", role=channel.me, step="terms")
+        differs = next(ours.name for ours, theirs in zip(columns, terms.columns, strict=True) if ours != theirs)
+        raise _failed(channel, "bad_encoding", f"column {differs!r} is declared otherwise here than in the terms")
     told = reveals(
         spec.protocol,
         spec.columns,
@@ -77,15 +80,18 @@ def _paid(session: Session, channel: Channel, terms: Terms, approve: Approve) ->
     if isinstance(permit, Stored):  # its rows were read by a process that is gone, and its state with it
         raise ProtocolError("state_lost", role=channel.me)
     random = kept_seed(channel.state, _NULLS)[:16]  # nobody else may guess a NULL that meets nothing
-    snapshot = snapshot_of_table(
-        session.table_of(schema), columns, permit, nulls=spec.nulls, party=channel.me, random=random
-    )
+    snapshot = snapshot_of_table(table, columns, permit, nulls=spec.nulls, party=channel.me, random=random)
     record = {"task": "profile", "session": channel.session.hex(), "spec": spec.to_plain(), "reveals": told}
     session.ledger.settle(permit, event, json.dumps(record, sort_keys=True, ensure_ascii=False).encode())
     return snapshot
 
 
 def _declined(channel: Channel, why: str) -> ProtocolError:
-    declined = ProtocolError("policy_refused", role=channel.me)
-    declined.add_note(why)
-    return declined
+    return _failed(channel, "policy_refused", why)
+
+
+def _failed(channel: Channel, code: str, why: str) -> ProtocolError:
+    """What the others hear is the code; ``why`` is for this party's own log."""
+    failed = ProtocolError(code, role=channel.me, step="terms")
+    failed.add_note(why)
+    return failed
