@@ -1,21 +1,27 @@
-"""Who is this, may they, and not too often: the one dependency of every route."""
+"""Who is this, may they, and not too often: asked of every request to the API before its body is read."""
 
 from __future__ import annotations
 
 import hmac
 import string
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
+from fastapi import Depends
+from fastapi.routing import APIRoute
 from starlette.requests import Request
+from starlette.responses import Response
 
 from siloquent.server.desk import Desk
 from siloquent.server.limits import Rates, Room, Slots
 from siloquent.server.problems import Refused, not_found
 from siloquent.server.roles import ROUTES
 from siloquent.server.settings import Settings
+from siloquent.server.spending import Spending
 from siloquent.server.store import Store
 from siloquent.server.tokens import Person, Tokens
+from siloquent.server.watch import Watch
 
 if TYPE_CHECKING:
     from siloquent.server.jobs import Jobs
@@ -37,6 +43,8 @@ class House:
     room: Room
     slots: Slots
     jobs: Jobs
+    watch: Watch
+    spending: Spending
 
 
 def house_of(request: Request) -> House:
@@ -70,10 +78,34 @@ def guard(request: Request) -> Person:
     house_of(request).rates.take(person.token)
     route = request.scope["route"].name
     if person.role not in ROUTES.get(route, frozenset()):
+        request.state.person = person  # whom the refusal is remembered for
         raise Refused(403, "not_allowed", f"A token of the role {person.role} may not do this.", fix="GET /v1/me")
     if person.csrf and request.method not in SAFE:
         require_proof(person, request.headers.get("x-csrf-token", ""))
     return person
+
+
+class Guarded(APIRoute):
+    """A route that knows who asks before it reads what is asked: strangers cannot make the server parse anything."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The route's own handler, behind the guard."""
+        handler = super().get_route_handler()
+
+        async def guarded(request: Request) -> Response:
+            request.state.person = guard(request)
+            return await handler(request)
+
+        return guarded
+
+
+async def admitted(request: Request) -> Person:
+    """The person whom the guard let in."""
+    person: Person = request.state.person
+    return person
+
+
+Who = Annotated[Person, Depends(admitted)]
 
 
 def require_proof(person: Person, given: str) -> None:

@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from siloquent.server.problems import Refused, document
@@ -137,6 +138,13 @@ class Room:
                 del self._running[who]
 
 
+@dataclass(slots=True)
+class Slot:
+    """The length of one answer's slot, as soon as its plan is known; 0: no row was touched."""
+
+    length_ms: int = 0
+
+
 class Slots:
     """Answers leave at whole multiples of a length that plan and settings decide, never rows.
 
@@ -147,12 +155,16 @@ class Slots:
         self.overruns = 0
 
     @asynccontextmanager
-    async def of(self, length_ms: int) -> AsyncIterator[None]:
-        """Leave the block, well or by an error, at a multiple of ``length_ms`` since it was entered."""
-        started = time.monotonic()
+    async def one(self) -> AsyncIterator[Slot]:
+        """Leave the block, well or by an error, at a multiple of the slot's length since it was entered.
+
+        What is refused before the plan says how long a slot is has touched no row, and leaves at once.
+        """
+        slot, started = Slot(), time.monotonic()
         try:
-            yield
+            yield slot
         finally:
-            turns = math.ceil((time.monotonic() - started) * 1000 / length_ms)
-            self.overruns += turns > 1
-            await asyncio.sleep(max(0.0, started + turns * length_ms / 1000 - time.monotonic()))
+            if slot.length_ms:
+                turns = math.ceil((time.monotonic() - started) * 1000 / slot.length_ms)
+                self.overruns += turns > 1
+                await asyncio.sleep(max(0.0, started + turns * slot.length_ms / 1000 - time.monotonic()))

@@ -96,6 +96,10 @@ def _first(error: RequestValidationError) -> str:
 
 def _for(request: Request, problem: Problem, headers: dict[str, str]) -> Response:
     """A page for a browser's form, a document for everybody else."""
+    person = getattr(request.state, "person", None)
+    if person is not None:
+        route = getattr(request.scope.get("route"), "name", "none")
+        request.app.state.house.watch.denial(person.name, person.role, route, problem.code)
     pages = getattr(request.app.state, "pages", None)
     if pages is not None and pages.wants_page(request):
         page: Response = pages.problem(request, problem, headers)

@@ -44,6 +44,8 @@ ROUTES: Mapping[str, frozenset[Role]] = MappingProxyType(
         "ledger_head": EVERYBODY,
         "verify_ledger": BOOKS,
         "make_checkpoint": BOOKS,
+        "list_spending": BOOKS,
+        "list_denials": BOOKS,
         "create_token": OWNER,
         "list_tokens": OWNER,
         "revoke_token": OWNER,

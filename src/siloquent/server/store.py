@@ -14,8 +14,8 @@ from typing import Any
 
 from siloquent.errors import LedgerError
 
-VERSION = 1
-_TABLES = """
+_STEPS = (
+    """
 CREATE TABLE token (id TEXT PRIMARY KEY, digest BLOB NOT NULL, name TEXT NOT NULL, role TEXT NOT NULL,
     tables TEXT NOT NULL, created INTEGER NOT NULL, expires INTEGER NOT NULL, revoked INTEGER);
 CREATE TABLE browser (digest BLOB PRIMARY KEY, token TEXT NOT NULL, csrf TEXT NOT NULL, expires INTEGER NOT NULL);
@@ -28,7 +28,14 @@ CREATE TABLE job (id TEXT PRIMARY KEY, name TEXT NOT NULL, token TEXT NOT NULL, 
     max_cost TEXT, state TEXT NOT NULL, done INTEGER NOT NULL DEFAULT 0, steps INTEGER NOT NULL DEFAULT 0,
     result TEXT, created INTEGER NOT NULL, changed INTEGER NOT NULL, UNIQUE (name, key));
 CREATE TABLE upload (id TEXT PRIMARY KEY, form TEXT NOT NULL, size INTEGER NOT NULL, created INTEGER NOT NULL);
-"""
+""",
+    """
+CREATE TABLE denial (id INTEGER PRIMARY KEY, at INTEGER NOT NULL, name TEXT NOT NULL, role TEXT NOT NULL,
+    route TEXT NOT NULL, code TEXT NOT NULL);
+""",
+)
+"""Each step leads from one format to the next; what was released is never changed."""
+VERSION = len(_STEPS)
 
 
 class Store:
@@ -47,9 +54,9 @@ class Store:
                 raise LedgerError(
                     f"{path.name} was written by a newer siloquent (format {version}).", fix="upgrade siloquent"
                 )
-            if version == 0:
-                for statement in filter(str.strip, _TABLES.split(";")):
-                    db.execute(statement)
+            for statement in filter(str.strip, ";".join(_STEPS[version:]).split(";")):
+                db.execute(statement)
+            if version < VERSION:
                 db.execute(f"PRAGMA user_version = {VERSION}")
 
     @contextmanager

@@ -13,6 +13,7 @@ from journeys.served import Served
 from siloquent.server.roles import ROUTES
 from siloquent.server.routes import answers, collections, jobs, money, releases, tables, tokens
 
+PARTS = (tables, answers, jobs, releases, collections, money, tokens)
 BODIES: dict[str, dict[str, Any]] = {
     "explain": {"json": {"sql": WARDS}},
     "answer": {"json": {"sql": WARDS}},
@@ -29,8 +30,7 @@ ROLES = {"ana": "analyst", "owner": "owner", "auditor": "auditor", "devices": "c
 
 def routes(served: Served) -> list[tuple[str, str, str]]:
     """Name, method and path of every route of the API."""
-    parts = (tables, answers, jobs, releases, collections, money, tokens)
-    found = [one for part in parts for one in part.router.routes if isinstance(one, APIRoute)]
+    found = [one for part in PARTS for one in part.router.routes if isinstance(one, APIRoute)]
     assert len({(path, method) for path, m in served.app.openapi()["paths"].items() for method in m}) == len(found)
     return [(one.name, method, f"/v1{one.path}") for one in found for method in one.methods]
 
@@ -54,6 +54,14 @@ def test_without_a_token_nothing_opens(served: Served) -> None:
             found = client.request(method, filled(path), **BODIES.get(name, {}))
             assert (name, found.status_code) == (name, 401)
             assert found.json()["code"] == "unauthorised"
+
+
+def test_a_strangers_body_is_not_even_read(served: Served) -> None:
+    with served.client("nobody", **{"Content-Type": "application/json"}) as client:
+        for name, method, path in routes(served):
+            if method in ("POST", "PUT"):
+                found = client.request(method, filled(path), content=b"{ no JSON")
+                assert (name, found.status_code, found.json()["code"]) == (name, 401, "unauthorised")
 
 
 @pytest.mark.parametrize("who", ROLES)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import stat
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from siloquent.errors import NotAllowed, RequestError, SchemaError, UnknownName
+from siloquent.errors import LedgerError, NotAllowed, RequestError, SchemaError, UnknownName
 from siloquent.server.limits import Rates, Room, Slots
 from siloquent.server.problems import Refused
 from siloquent.server.settings import Settings, read_settings
@@ -31,6 +33,22 @@ def test_the_store_is_readable_by_its_owner_alone_and_holds_no_token(tmp_path: P
     for file in tmp_path.iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert text[12:].encode() not in file.read_bytes()
+
+
+def test_a_store_of_the_first_format_is_led_forward_and_a_later_one_is_refused(tmp_path: Path) -> None:
+    Store(tmp_path / "s.sqlite").close()
+    with closing(sqlite3.connect(tmp_path / "s.sqlite")) as db:
+        db.execute("INSERT INTO token VALUES ('1', x'00', 'ana', 'analyst', '[]', 1, 2, NULL)")
+        db.execute("DROP TABLE denial")
+        db.execute("PRAGMA user_version = 1")
+        db.commit()
+    with closing(Store(tmp_path / "s.sqlite")) as store:
+        assert store.one("SELECT name FROM token") == {"name": "ana"}
+        assert store.all("SELECT * FROM denial") == []
+    with closing(sqlite3.connect(tmp_path / "s.sqlite")) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(LedgerError, match="newer"):
+        Store(tmp_path / "s.sqlite")
 
 
 def test_a_token_says_who_what_and_where_until_it_is_revoked(store: Store) -> None:
@@ -119,7 +137,8 @@ def test_what_ends_well_and_what_fails_leave_at_the_same_multiple_of_a_slot() ->
     async def walk(work: float, fails: bool) -> float:
         slots, started = Slots(), time.monotonic()
         try:
-            async with slots.of(200):
+            async with slots.one() as slot:
+                slot.length_ms = 200
                 await asyncio.sleep(work)
                 if fails:
                     raise ZeroDivisionError

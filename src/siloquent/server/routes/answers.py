@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from siloquent.errors import ReleaseError
-from siloquent.server.guard import House, guard, house_of, key_of, require_table
+from siloquent.server.guard import Guarded, House, Who, house_of, key_of, require_table
 from siloquent.server.problems import Refused
 from siloquent.server.routes.bodies import AnswerBody, QuestionBody
 from siloquent.server.tokens import Person
 
-router = APIRouter()
-Who = Annotated[Person, Depends(guard)]
+router = APIRouter(route_class=Guarded)
 SMALL_CELLS = 10_000
 
 
@@ -34,6 +33,7 @@ async def answer(request: Request, body: AnswerBody, person: Who) -> Response:
     """The answer, charged to the analyst's account; the same key and body give the same bytes for nothing."""
     house, key = house_of(request), key_of(request)
     document, replayed = await answered(house, person, body.sql, key=key, max_cost=body.max_cost)
+    request.state.spent = None if replayed else spent_of(document)
     return JSONResponse(document, headers={"Idempotency-Replayed": "true"} if replayed else None)
 
 
@@ -49,7 +49,8 @@ async def explained(house: House, person: Person, sql: str) -> dict[str, Any]:
         found: dict[str, Any] = session.explain(query).to_json()
         return found
 
-    return await house.desk.run(person.analyst, work)
+    async with house.room.place(person.token):
+        return await house.desk.run(person.analyst, work)
 
 
 async def answered(
@@ -64,16 +65,19 @@ async def answered(
     body = hashlib.sha256(json.dumps([sql, max_cost, person.tables]).encode()).digest()
     if kept := _kept(house, person, key, body):
         return kept, True
-    plan = await explained(house, person, sql)  # what can be refused without a row is refused here, at once
-    small = plan.get("cells", SMALL_CELLS + 1) <= SMALL_CELLS and plan.get("unit") == "rows"
-    length = house.settings.slot_counts_ms if small else house.settings.slot_answers_ms
+    _check_text(house, sql)
 
     def work(session: Any) -> dict[str, Any]:
-        found = session.ask(sql, key=ledger_key_of(person.name, key), max_cost=max_cost)
+        from siloquent.explore import parse
+
+        query = parse(sql)
+        require_table(person, query.table)
+        slot.length_ms = _slot_length(house, session.explain(query).to_json())
+        found = session.ask(query, key=ledger_key_of(person.name, key), max_cost=max_cost)
         _save(house, session, person, found)
         return {**found.to_json(), "replayed": False, "key": key}
 
-    async with house.room.place(person.token), house.slots.of(length):
+    async with house.room.place(person.token), house.slots.one() as slot:
         try:
             document = await asyncio.wait_for(
                 house.desk.run(person.analyst, work), timeout=house.settings.answer_seconds
@@ -87,6 +91,16 @@ async def answered(
             "INSERT OR IGNORE INTO reply VALUES (?, ?, ?, ?)", person.name, key, body, json.dumps(document)
         )
     return _kept(house, person, key, body) or document, False
+
+
+def _slot_length(house: House, plan: dict[str, Any]) -> int:
+    small = plan.get("cells", SMALL_CELLS + 1) <= SMALL_CELLS and plan.get("unit") == "rows"
+    return house.settings.slot_counts_ms if small else house.settings.slot_answers_ms
+
+
+def spent_of(document: dict[str, Any]) -> dict[str, str]:
+    """What an answer cost, for the log: the account and its money, no value."""
+    return {name: amount for name, amount in document["cost"].items() if name != "left"}
 
 
 def ledger_key_of(name: str, key: str) -> str:

@@ -8,18 +8,16 @@ from collections import defaultdict
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 
-from siloquent.server.guard import guard, house_of
+from siloquent.server.guard import Guarded, Who, house_of
 from siloquent.server.problems import Refused, not_found
 from siloquent.server.routes.bodies import QuestionBody
-from siloquent.server.tokens import Person
 
-router = APIRouter()
-Who = Annotated[Person, Depends(guard)]
+router = APIRouter(route_class=Guarded)
 MOST_BYTES = 4 * 2**20
 MOST_DOCUMENT = 64 * 2**20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
@@ -55,7 +53,9 @@ async def send_reports(request: Request, collection: str, person: Who) -> dict[s
 async def estimate(request: Request, collection: str, body: QuestionBody, person: Who) -> dict[str, Any]:
     """Answer a question in SQL from the reports, with standard errors. Free, however often."""
     made = document_of(Path(request.app.state.folder), collection)
-    return await house_of(request).desk.run(None, lambda session: estimated(made, session, body.sql))
+    house = house_of(request)
+    async with house.room.place(person.token):
+        return await house.desk.run(None, lambda session: estimated(made, session, body.sql))
 
 
 def names(folder: Path) -> list[str]:

@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from siloquent.server.guard import House, guard, house_of, key_of, require_table
+from siloquent.server.guard import Guarded, House, Who, house_of, key_of, person_of, require_table
 from siloquent.server.jobs import ENDED, TICK_SECONDS
 from siloquent.server.problems import not_found
 from siloquent.server.routes.bodies import JobBody
 from siloquent.server.tokens import Person
 
-router = APIRouter()
-Who = Annotated[Person, Depends(guard)]
+router = APIRouter(route_class=Guarded)
 
 
 @router.post("/jobs", status_code=202)
@@ -64,7 +63,8 @@ async def job_events(request: Request, job: str, person: Who) -> Response:
 
 async def _events(request: Request, house: House, job: str, person: Person) -> AsyncIterator[str]:
     last, number = "", 0
-    while not await request.is_disconnected():
+    # Asked each time: a token may be revoked, a browser log out, while the stream is open.
+    while not await request.is_disconnected() and person_of(request) is not None:
         found = job_of(house, job, person)
         text = json.dumps(found, sort_keys=True)
         ended = found["state"] in ENDED

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import suppress
 from itertools import islice
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 
 from siloquent.documents.money import account_document, entry_document, verdict_document
 from siloquent.errors import SiloquentError
-from siloquent.server.guard import guard, house_of
+from siloquent.server.guard import Guarded, House, Who, house_of
 from siloquent.server.problems import Refused, not_found
 from siloquent.server.tokens import Person
 
-router = APIRouter()
-Who = Annotated[Person, Depends(guard)]
+router = APIRouter(route_class=Guarded)
 MOST_ENTRIES = 500
 
 
@@ -62,7 +62,9 @@ async def ledger_head(request: Request, person: Who) -> dict[str, Any]:
 async def verify_ledger(request: Request, person: Who) -> dict[str, Any]:
     """Recompute chain, totals, permits, answers and limits."""
     require_all(person)
-    return await house_of(request).desk.run(None, lambda session: verdict_document(session.ledger.verify(None), None))
+    house = house_of(request)
+    async with house.room.place(person.token):
+        return await house.desk.run(None, lambda session: verdict_document(session.ledger.verify(None), None))
 
 
 @router.post("/ledger/checkpoints")
@@ -70,6 +72,32 @@ async def make_checkpoint(request: Request, person: Who) -> dict[str, Any]:
     """The ledger's head and totals, to keep where this machine cannot change them."""
     require_all(person)
     return await house_of(request).desk.run(None, lambda session: json.loads(session.ledger.checkpoint().to_json()))
+
+
+@router.get("/spending")
+async def list_spending(request: Request, person: Who) -> dict[str, Any]:
+    """What each analyst spent on each task, on the tables that the token is for."""
+    return {"schema": "siloquent/spending/1", "lines": await spending(house_of(request), person)}
+
+
+@router.get("/denials")
+async def list_denials(request: Request, person: Who) -> dict[str, Any]:
+    """Who was lately refused for what they may do or have left, newest first."""
+    require_all(person)
+    return {"schema": "siloquent/denial-list/1", "denials": denials(house_of(request))}
+
+
+async def spending(house: House, person: Person) -> list[dict[str, Any]]:
+    """The lines of ``list_spending``."""
+    async with house.room.place(person.token):
+        lines = await house.desk.run(None, house.spending.lines)
+    return [one for one in lines if person.may_see(one["account"].partition("@")[0])]
+
+
+def denials(house: House) -> list[dict[str, Any]]:
+    """The newest denials, with their times in UTC."""
+    times = "%Y-%m-%dT%H:%M:%SZ"
+    return [{**one, "at": time.strftime(times, time.gmtime(one["at"]))} for one in house.watch.denials(MOST_ENTRIES)]
 
 
 def visible_accounts(session: Any, person: Person) -> list[Any]:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from siloquent.documents.releases import release_document, release_verdict_document
 from siloquent.errors import ReleaseError
-from siloquent.server.guard import House, guard, house_of
+from siloquent.server.guard import Guarded, House, Who, house_of
 from siloquent.server.problems import Refused, not_found
 from siloquent.server.routes.bodies import ReleaseQuestion
 from siloquent.server.tokens import Person
 
-router = APIRouter()
-Who = Annotated[Person, Depends(guard)]
+router = APIRouter(route_class=Guarded)
 
 
 @router.get("/releases")
@@ -47,9 +46,9 @@ async def verify_release(request: Request, release: str, person: Who) -> dict[st
     """Compare a release with what the ledger keeps, and its receipt with the chain."""
     manifest_of(house_of(request), _folder(request), release, person)
     path = _folder(request) / release
-    return await house_of(request).desk.run(
-        person.analyst, lambda session: release_verdict_document(session.verify(path))
-    )
+    house = house_of(request)
+    async with house.room.place(person.token):
+        return await house.desk.run(person.analyst, lambda session: release_verdict_document(session.verify(path)))
 
 
 @router.post("/releases/{release}/share")
@@ -68,7 +67,9 @@ async def ask_release(request: Request, release: str, body: ReleaseQuestion, per
     """Ask a sketch, from what was released alone: free, however often."""
     manifest_of(house_of(request), _folder(request), release, person)
     path = _folder(request) / release
-    return await house_of(request).desk.run(person.analyst, lambda session: asked(session, path, body))
+    house = house_of(request)
+    async with house.room.place(person.token):
+        return await house.desk.run(person.analyst, lambda session: asked(session, path, body))
 
 
 def asked(session: Any, path: Path, body: ReleaseQuestion) -> dict[str, Any]:

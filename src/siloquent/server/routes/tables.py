@@ -7,22 +7,20 @@ import re
 import secrets  # allowed: file names, no noise
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from siloquent.documents.money import account_document, exact
 from siloquent.documents.tables import check_report, table_document, table_line
 from siloquent.errors import SchemaError
-from siloquent.server.guard import guard, house_of, require_table
+from siloquent.server.guard import Guarded, Who, house_of, require_table
 from siloquent.server.problems import Refused, not_found
 from siloquent.server.routes.bodies import TableBody
-from siloquent.server.tokens import Person
 
-router = APIRouter()
-Who = Annotated[Person, Depends(guard)]
+router = APIRouter(route_class=Guarded)
 _TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 _PARQUET = b"PAR1"
 _OTHERS = (b"PK", b"\x1f\x8b", b"\x7fELF", b"%PDF", b"ARROW1")
@@ -122,7 +120,9 @@ async def check_table(request: Request, table: str, person: Who) -> dict[str, An
         report = check_report(session, table, alone=False)
         return {"schema": "siloquent/check/1", "clean": report["clean"], "tables": [report]}
 
-    return await house_of(request).desk.run(None, work)
+    house = house_of(request)
+    async with house.room.place(person.token):
+        return await house.desk.run(None, work)
 
 
 @router.post("/uploads", status_code=201)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from siloquent.server.guard import guard, house_of
+from siloquent.server.guard import Guarded, Who, house_of
 from siloquent.server.routes.bodies import TokenBody
-from siloquent.server.tokens import Person
 
-router = APIRouter()
-Who = Annotated[Person, Depends(guard)]
+router = APIRouter(route_class=Guarded)
 
 
 @router.post("/tokens", status_code=201)

@@ -39,6 +39,7 @@ async def ask(request: Request) -> Response:
         key, most = fields.get("key", ""), fields.get("max_cost") or None
         check_key(key)
         document, replayed = await answers.answered(house, person, sql, key=key, max_cost=most)
+        request.state.spent = None if replayed else answers.spent_of(document)
         drawn = await house.desk.run(person.analyst, lambda session: _drawn(session, person, sql, key, most))
         answer = {**document, "free": replayed, "pictures": drawn, "shown": document["rows"][:MOST_ROWS]}
     else:

@@ -26,7 +26,10 @@ router = APIRouter(include_in_schema=False)
 async def budget(request: Request) -> Response:
     person = visitor(request)
     accounts = (await money.list_accounts(request, person))["accounts"]
-    return render(request, "budget.html", person, accounts=accounts)
+    sees_all = person.role in BOOKS
+    spending = await money.spending(house_of(request), person) if sees_all else []
+    denials = money.denials(house_of(request))[:50] if sees_all and person.sees_all else []
+    return render(request, "budget.html", person, accounts=accounts, spending=spending, denials=denials)
 
 
 @router.get("/ledger")

@@ -34,6 +34,7 @@ async def estimate(request: Request, collection: str) -> Response:
     fields = await form_of(request, person)
     made = collections.document_of(Path(request.app.state.folder), collection)
     sql = fields.get("sql", "")
-    answer = await house.desk.run(None, lambda session: collections.estimated(made, session, sql))
+    async with house.room.place(person.token):
+        answer = await house.desk.run(None, lambda session: collections.estimated(made, session, sql))
     found = await collections.show_collection(request, collection, person)
     return render(request, "collection.html", person, name=collection, counted=found, sql=sql, answer=answer)

@@ -85,6 +85,7 @@ def visitor(request: Request, *roles: str) -> Person:
     person = person_or_none(request)
     if person is None:
         raise Refused(401, "unauthorised", "Log in first.", fix="/login")
+    request.state.person = person
     house_of(request).rates.take(person.token)
     if roles and person.role not in roles:
         raise Refused(404, "not_found", "There is no such page for you.", fix="/")

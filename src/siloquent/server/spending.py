@@ -1,0 +1,80 @@
+"""Who spent how much on which task: totals of the ledger's charges, kept up to date entry by entry."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.errors import ReleaseError
+from siloquent.server.store import Store
+
+if TYPE_CHECKING:
+    from siloquent.door import Session
+
+UNSAVED = "no release"  # charged, and nothing was written: an answer that failed or was not kept
+
+
+@dataclass(slots=True)
+class _Charge:
+    """One reservation, lowered by what it was settled at; ``seq`` is then the receipt's."""
+
+    account: str
+    amount: int
+    seq: int = 0
+
+
+class Spending:
+    """Charges by table, analyst and task, as far as the ledger and the releases beside it tell."""
+
+    def __init__(self, folder: Path, store: Store) -> None:
+        self._folder, self._store, self._lock = folder, store, threading.Lock()
+        self._seq = 0
+        self._charges: dict[int, _Charge] = {}
+        self._tasks: dict[str, tuple[int, str]] = {}
+
+    def lines(self, session: Session) -> list[dict[str, Any]]:
+        """A line for each table, analyst and task, in that order; amounts are exact decimal text."""
+        from siloquent.documents.money import exact
+        from siloquent.privacy import accountant
+
+        with self._lock:
+            self._read_on(session)
+            released = {seq: (name, task) for name, (seq, task) in self._tasks.items()}
+            sums: dict[tuple[str, str, str], list[int]] = {}
+            names = {row["id"]: row["name"] for row in self._store.all("SELECT id, name FROM release")}
+            for charge in self._charges.values():
+                release, task = released.get(charge.seq, ("", UNSAVED))
+                account, _, analyst = charge.account.partition("/")
+                total = sums.setdefault((account, analyst or names.get(release, ""), task), [0, 0])
+                total[0], total[1] = total[0] + charge.amount, total[1] + 1
+        accounts = {one.name: one for one in session.ledger.accounts()}
+        return [
+            {
+                "account": account,
+                "analyst": analyst,
+                "task": task,
+                "symbol": accountant(accounts[account].accountant).symbol,
+                "spent": exact(accounts[account], amount),
+                "charges": charges,
+            }
+            for (account, analyst, task), (amount, charges) in sorted(sums.items())
+        ]
+
+    def _read_on(self, session: Session) -> None:
+        from siloquent.releases import list_releases, read_manifest
+
+        for entry in session.ledger.entries(after=self._seq):
+            self._seq = entry.seq
+            if entry.kind == "reserve":
+                self._charges[entry.seq] = _Charge(str(entry.body["account"]), int(entry.body["cost"][0]))
+            elif entry.kind == "settle":
+                charge = self._charges[int(entry.body["permit"])]
+                charge.amount, charge.seq = int(entry.body["cost"][0]), entry.seq
+        for name in list_releases(self._folder / "releases"):
+            if name not in self._tasks:
+                with suppress(ReleaseError):  # half-written or not ours: its charge stands under its account alone
+                    manifest = read_manifest(self._folder / "releases" / name)
+                    self._tasks[name] = int(manifest.receipt.get("seq") or 0), manifest.task

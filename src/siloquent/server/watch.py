@@ -1,0 +1,137 @@
+"""What an operator sees: numbers for machines, a line a request for people, and who was refused what. Never data."""
+
+from __future__ import annotations
+
+import json
+import logging
+import logging.handlers
+import os
+import time
+import uuid
+from collections import Counter
+from collections.abc import Awaitable, Callable, MutableMapping
+from types import MappingProxyType
+from typing import Any
+
+from siloquent.server.store import Store
+
+Message = MutableMapping[str, Any]
+Send = Callable[[Message], Awaitable[None]]
+DENIALS = ("budget_exceeded", "forged", "not_allowed")
+MOST_DENIALS = 10_000
+STDERR = "-"
+METRICS = MappingProxyType(
+    {
+        "siloquent_requests_total": "Requests answered, by route, role and status.",
+        "siloquent_charge_seconds": "How long charged answers took, their slots included: sum and count.",
+        "siloquent_ledger_entries": "The newest entry's place in the ledger.",
+        "siloquent_budget_left": "What is left of each open account, in its epsilon or rho.",
+        "siloquent_waiting": "Pieces of work that are taken and not done.",
+        "siloquent_slot_overruns_total": "Answers that needed more than one slot.",
+        "siloquent_jobs": "Jobs by state.",
+        "siloquent_denials": "Remembered refusals, the newest 10,000 at most.",
+    }
+)
+"""What ``/metrics`` tells, to this machine alone; no label comes from data."""
+
+
+class Watch:
+    """Counts of one server process since it started, and its log of requests.
+
+    A line holds time, request, token, role, route, status, what was spent and how long it took, the slot included: no
+    question, literal, label, row or exact count.
+    """
+
+    def __init__(self, store: Store, *, log: str) -> None:
+        self._store = store
+        self._requests: Counter[tuple[str, str, int]] = Counter()
+        self._answers, self._answer_seconds = 0, 0.0
+        self._log = _handler(log)
+
+    def request(self, scope: MutableMapping[str, Any], request: str, status: int, seconds: float) -> None:
+        """Count a request that has been answered, and log it."""
+        state, route = scope.get("state", {}), getattr(scope.get("route"), "name", "none")
+        person, spent = state.get("person"), state.get("spent")
+        door = "api" if scope["path"].startswith("/v1/") else "page"
+        role = getattr(person, "role", "nobody")
+        self._requests[f"{door}:{route}", role, status] += 1
+        if spent is not None:
+            self._answers, self._answer_seconds = self._answers + 1, self._answer_seconds + seconds
+        if self._log is not None:
+            line = {
+                "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "request": request,
+                "token": getattr(person, "token", None),
+                "role": role,
+                "route": f"{door}:{route}",
+                "status": status,
+                "spent": spent,
+                "ms": round(seconds * 1000),
+            }
+            self._log.emit(logging.LogRecord("siloquent.access", logging.INFO, "", 0, json.dumps(line), None, None))
+
+    def denial(self, name: str, role: str, route: str, code: str) -> None:
+        """Remember that somebody was refused for what they may or have; the newest 10,000 are kept."""
+        if code not in DENIALS:
+            return
+        with self._store.writing() as db:
+            db.execute(
+                "INSERT INTO denial (at, name, role, route, code) VALUES (?, ?, ?, ?, ?)",
+                (int(time.time()), name, role, route, code),
+            )
+            db.execute("DELETE FROM denial WHERE id <= (SELECT max(id) FROM denial) - ?", (MOST_DENIALS,))
+
+    def denials(self, most: int) -> list[dict[str, Any]]:
+        """The newest denials, newest first."""
+        return self._store.all("SELECT at, name, role, route, code FROM denial ORDER BY id DESC LIMIT ?", most)
+
+    def lines(self) -> list[str]:
+        """Requests and answers in Prometheus' text form."""
+        return [
+            "# TYPE siloquent_requests_total counter",
+            *(
+                f'siloquent_requests_total{{route="{route}",role="{role}",status="{status}"}} {count}'
+                for (route, role, status), count in sorted(self._requests.items())
+            ),
+            "# TYPE siloquent_charge_seconds summary",
+            f"siloquent_charge_seconds_sum {self._answer_seconds:.6f}",
+            f"siloquent_charge_seconds_count {self._answers}",
+            "# TYPE siloquent_denials gauge",
+            f"siloquent_denials {len(self.denials(MOST_DENIALS))}",
+        ]
+
+
+class Watched:
+    """ASGI middleware: every request has an id, which its response repeats, and is counted when it ends."""
+
+    def __init__(self, app: Any, *, watch: Watch) -> None:
+        self._app, self._watch = app, watch
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Send) -> None:
+        """Pass the request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, request, status = time.monotonic(), uuid.uuid4().hex, 500
+
+        async def heard(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-request-id", request.encode())]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, heard)
+        finally:
+            self._watch.request(scope, request, status, time.monotonic() - started)
+
+
+def _handler(log: str) -> logging.Handler | None:
+    """Where lines go: nowhere, to standard error, or to a file of this user's alone, opened anew when it is moved."""
+    if not log:
+        return None
+    if log == STDERR:
+        return logging.StreamHandler()
+    os.close(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+    return logging.handlers.WatchedFileHandler(log, encoding="utf-8")

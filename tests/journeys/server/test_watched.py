@@ -1,0 +1,119 @@
+"""What an operator sees of a server: numbers, a line a request, who was refused; and nothing of the data."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from pathlib import Path
+
+from journeys.clinic import TOML, WARDS
+from journeys.served import Served, clinic_workspace, serving
+from siloquent.server.watch import METRICS
+
+NEEDLE = "needle4711"
+
+
+def test_metrics_count_requests_answers_entries_and_what_is_left(tmp_path: Path) -> None:
+    with serving(clinic_workspace(tmp_path / "w")) as served, served.client("nobody") as stranger:
+        assert served.ask("ana", WARDS, "k").status_code == 200
+        assert stranger.get("/v1/me").status_code == 401
+        assert stranger.get("/readyz").text == "ready\n"
+        lines = stranger.get("/metrics").text.splitlines()
+    assert 'siloquent_requests_total{route="api:answer",role="analyst",status="200"} 1' in lines
+    assert 'siloquent_requests_total{route="api:me",role="nobody",status="401"} 1' in lines
+    assert "siloquent_charge_seconds_count 1" in lines
+    assert "siloquent_ledger_entries 4" in lines
+    assert {one.split()[2] for one in lines if one.startswith("# TYPE ")} == set(METRICS)
+    assert [one for one in lines if one.startswith('siloquent_budget_left{account="visits@1/ana"} ')]
+
+
+def test_the_log_says_who_did_what_and_paid_and_holds_no_question_label_or_token(tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    toml = TOML.replace("icu", NEEDLE)
+    with serving(clinic_workspace(tmp_path / "w", toml=toml), access_log=str(log)) as served:
+        found = served.ask("ana", f"SELECT COUNT(*) FROM visits WHERE ward = '{NEEDLE}' ERROR 200", "k")
+        served.ask("ana", f"SELECT COUNT(*) FROM {NEEDLE} ERROR 200", "k2")
+        with served.client("owner") as client:
+            client.get(f"/v1/tables/{NEEDLE}?x={NEEDLE}")
+            client.post("/v1/uploads", content=f"{NEEDLE}\n1\n".encode())
+        texts = list(served.texts.values())
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    answers = [one for one in lines if one["route"] == "api:answer"]
+    assert [one["status"] for one in answers] == [200, 404]
+    assert answers[0]["spent"]["account"] == "visits@1/ana"
+    assert answers[0]["request"] == found.headers["x-request-id"]
+    assert answers[1]["spent"] is None
+    assert not any(secret in log.read_text() for secret in (NEEDLE, *texts))
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_stream_ends_when_its_token_is_revoked(served: Served) -> None:
+    house = served.app.state.house
+    text = house.tokens.create("gil", "analyst")
+    house.store.write(
+        "INSERT INTO job (id, name, token, task, spec, key, state, created, changed) "
+        "VALUES ('j-1', 'gil', ?, 'sketch', '{}', 'k', 'running', 1, 1)",
+        text[3:11],
+    )
+    heard: list[str] = []
+
+    def follow() -> None:
+        with (
+            served.client("nobody", Authorization=f"Bearer {text}") as client,
+            client.stream("GET", "/v1/jobs/j-1/events") as events,
+        ):
+            heard.extend(events.iter_lines())
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    while not heard:
+        time.sleep(0.01)
+    house.tokens.revoke(text[3:11])
+    thread.join(timeout=60)
+    assert not thread.is_alive()
+    assert "event: end" not in heard
+
+
+def test_questions_without_a_place_are_refused_and_a_machine_still_hears_ready(tmp_path: Path) -> None:
+    with serving(clinic_workspace(tmp_path / "w"), running=1) as served, served.client("ana") as client:
+        release = served.ask("ana", WARDS, "first").json()["id"]
+        place, loop = served.app.state.house.room.place(served.texts["ana"][3:11]), asyncio.new_event_loop()
+        loop.run_until_complete(place.__aenter__())
+        for path, body in {
+            "/v1/explanations": {"sql": WARDS},
+            f"/v1/releases/{release}/questions": {"kind": "modes"},
+        }.items():
+            found = client.post(path, json=body)
+            assert (found.status_code, found.json()["code"], found.headers["retry-after"]) == (429, "busy", "1")
+        assert client.get("/readyz").status_code == 200
+        assert client.get("/v1/tables").status_code == 200
+        loop.run_until_complete(place.__aexit__(None, None, None))
+        loop.close()
+        assert client.post("/v1/explanations", json={"sql": WARDS}).status_code == 200
+
+
+def test_owner_and_auditor_see_who_was_refused_and_analysts_do_not(tmp_path: Path) -> None:
+    with serving(clinic_workspace(tmp_path / "w", toml=TOML)) as served:
+        served.ask("bo", "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 60", "k")
+        with served.client("ana") as ana, served.client("auditor") as auditor:
+            assert ana.get("/v1/denials").status_code == 403
+            found = auditor.get("/v1/denials").json()["denials"]
+    assert [(one["name"], one["route"], one["code"]) for one in found] == [
+        ("ana", "list_denials", "not_allowed"),
+        ("bo", "answer", "budget_exceeded"),
+    ]
+
+
+def test_spending_is_told_by_analyst_and_task(tmp_path: Path) -> None:
+    with serving(clinic_workspace(tmp_path / "w")) as served, served.client("auditor") as client:
+        for who, key in (("ana", "a"), ("ana", "b"), ("bo", "a")):
+            assert served.ask(who, f"{WARDS} REUSE NONE", key).status_code == 200
+        lines = client.get("/v1/spending").json()["lines"]
+        accounts = {one["name"]: one["spent"] for one in client.get("/v1/accounts").json()["accounts"]}
+    assert [(one["analyst"], one["task"], one["charges"]) for one in lines] == [
+        ("ana", "explore", 2),
+        ("bo", "explore", 1),
+    ]
+    assert lines[0]["spent"] == accounts["visits@1/ana"]
