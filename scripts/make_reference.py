@@ -198,6 +198,7 @@ def http_page() -> str:
 
     from siloquent.server.roles import ROUTES
     from siloquent.server.settings import Settings
+    from siloquent.server.watch import METRICS
 
     lines = ["# HTTP", MADE, "", HTTP_WORDS]
     for name in ("tables", "answers", "jobs", "releases", "collections", "money", "tokens"):
@@ -209,6 +210,8 @@ def http_page() -> str:
             if route.body_field is not None:
                 shape: Any = route.body_field.field_info.annotation
                 lines += ["", "Body: " + ", ".join(_field(*one) for one in shape.model_fields.items()) + "."]
+    lines += ["", "## Metrics", "", "`/healthz` answers everybody; `/readyz` and `/metrics` this machine alone."]
+    lines += ["", "| metric | tells |", "|---|---|", *(f"| `{name}` | {words} |" for name, words in METRICS.items())]
     lines += ["", "## Settings", "", "| setting | default |", "|---|---|"]
     lines += [f"| `{one.name}` | `{one.default!r}` |" for one in fields(Settings)]
     return "\n".join(lines) + "\n"
