@@ -72,7 +72,11 @@ def test_build_ask_map_and_show(owner: Person, types: Types, points: Path) -> No
     assert [row[-1] for row in asked["rows"]] == [False, False, True]
     assert asked["rows"][0][2] > asked["rows"][2][2]
     assert types("sketch", "ask", "map", "--classify", "points.csv").status == 0
+    assert types("sketch", "ask", "map", "--classify", "points.csv", "--rule", "map").status == 0
+    assert types("sketch", "ask", "map", "--classify", "points.csv", "--priors", "0.5,0.3,0.2").status in (0, 2)
     assert types("sketch", "ask", "map", "--anomaly", "points.csv", "--share", "0.05").status == 0
+    usual = types("sketch", "ask", "map", "--anomaly", "points.csv", "--threshold", "-1", "--json").document
+    assert [row[2] for row in usual["rows"]] == [False] * 3  # no density is as low as that
     assert len(types("sketch", "ask", "map", "--sample", "20", "--json").document["rows"]) == 20
     assert types("sketch", "ask", "map", "--modes", "2").status == 0
     drawn = types("sketch", "ask", "map", "--map", "age,cost", "-o", "map.svg")
@@ -88,6 +92,17 @@ def test_build_ask_map_and_show(owner: Person, types: Types, points: Path) -> No
     assert "Differential privacy for one row" in types("sketch", "show", "map").out
     assert types("verify", "map").status == 0
     assert owner.spent() == paid
+
+
+def test_a_linear_model_is_asked_of_a_surrogate_loss(owner: Person, types: Types) -> None:
+    built = types(*BUILD, "--kernel", "surrogate", "--bandwidth", "2", "--yes", "-o", "line", "--json").document
+    assert built["kernel"] == {"kind": "surrogate", "bits": 2}
+    model = types("sketch", "ask", "line", "--regress", "cost", "--json").document
+    assert list(faults(model, json_schema("sketch-answer"))) == []
+    assert model["columns"] == ["cost is the sum of", "times"]
+    assert [row[0] for row in model["rows"]] == ["age", "constant"]
+    assert "answers Regress alone" in types("sketch", "ask", "line", "--modes", "2").err
+    assert "no feature 'price'" in types("sketch", "ask", "line", "--regress", "price").err
 
 
 def test_a_key_makes_it_free_the_second_time(owner: Person, types: Types) -> None:
@@ -139,6 +154,13 @@ REFUSED: dict[str, tuple[tuple[str, ...], str, int]] = {
     "more than the budget": ((*BUILD[:8], "50", "--yes"), "has", 3),
     "a text as a number": ((*BUILD[:4], "note", *BUILD[5:], "--yes"), "'note' is text", 2),
     "a price above the limit": ((*BUILD, "--max-cost", "0.000001"), "more than the 0.000001", 2),
+    "more counters than fit": ((*BUILD[:10], "65536", "--kernel", "laplacian", "--yes"), "Fix: --rows 8192\n", 2),
+    "rows that are no power of two": ((*BUILD[:10], "100", "--yes"), "Fix: --rows 64\n", 2),
+    "a rule that is none": (
+        ("sketch", "ask", "x", "--classify", "p.csv", "--rule", "best"),
+        "Fix: --rule likelihood",
+        2,
+    ),
     "two questions": (("sketch", "ask", "x", "--modes", "1", "--sample", "2"), "Ask one thing", 2),
     "a path as a name": ((*BUILD, "--yes", "-o", ".."), "no name for a release", 2),
     "no sketch": (("sketch", "show", "r-000001"), "No release named", 2),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
@@ -60,13 +58,3 @@ def test_linear_and_logistic_learners_find_what_is_there() -> None:
     y = np.where(X @ weights > 0, 1.0, -1.0)
     w = learners.objective_perturbation(X, y, epsilon=1e6, random=random, penalty=1e-5)
     assert ((X @ w > 0) == (y > 0)).mean() > 0.97
-
-
-def test_the_surrogate_loss_points_the_right_way_without_noise() -> None:
-    random = np.random.default_rng(3)
-    X = random.normal(0, 1, (3_000, 2))
-    X /= np.linalg.norm(X, axis=1).max()
-    y = X @ np.array([0.8, -0.5])
-    found = learners.surrogate_regression(X, y, epsilon=1, rows=6_000, bits=4, random=random, noise=False)
-    assert found[0] > 0 > found[1]
-    assert math.isfinite(float(found.sum()))

@@ -13,7 +13,17 @@ import typer
 
 from siloquent.cli.commands import Options, command
 from siloquent.cli.paying import agreed, charged, price_words
-from siloquent.cli.sketch_files import in_workspace, numbers_of, points_of, release_path, sketch_at, spec_of, write_text
+from siloquent.cli.sketch_files import (
+    fixes_as_options,
+    in_workspace,
+    numbers_of,
+    points_of,
+    release_path,
+    rule_of,
+    sketch_at,
+    spec_of,
+    write_text,
+)
 from siloquent.errors import RequestError
 
 Table = Annotated[
@@ -23,7 +33,9 @@ Table = Annotated[
 Features = Annotated[str | None, typer.Option("--features", metavar="A,B", help="The attributes, with commas.")]
 KernelName = Annotated[
     str,
-    typer.Option("--kernel", help="p2 (Euclidean), p1, laplacian, angular, hamming or jaccard (sets)."),
+    typer.Option(
+        "--kernel", help="p2 (Euclidean), p1, laplacian, angular, hamming, jaccard (sets), surrogate (--regress)."
+    ),
 ]
 Bandwidth = Annotated[
     float, typer.Option("--bandwidth", help="How near is near: in units after --scale; bits for angular and hamming.")
@@ -80,7 +92,8 @@ def _of_a_sketch(body: Callable[..., int | None]) -> Callable[..., int | None]:
     @functools.wraps(body)
     def run(options: Options, **given: Any) -> int | None:
         spec = _described(**{name: given.pop(name) for name in shared})
-        return body(options, spec, **given)
+        with fixes_as_options():
+            return body(options, spec, **given)
 
     run.__signature__ = inspect.Signature([options, *shared.values(), *own])  # type: ignore[attr-defined]
     return run
@@ -168,11 +181,20 @@ def ask(
         Path | None, typer.Option("--anomaly", metavar="POINTS", help="Which points are unusual (CSV).")
     ] = None,
     share: Annotated[float, typer.Option("--share", help="Unusual: as the least dense share of records.")] = 0.01,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", help="Instead: unusual below this density, a share of all records.")
+    ] = None,
     priors: Annotated[
         str | None, typer.Option("--priors", metavar="P,P", help="How frequent the classes are, if that is known.")
     ] = None,
+    rule: Annotated[
+        str, typer.Option("--rule", help="likelihood, or map: the class with most records near, frequent ones first.")
+    ] = "likelihood",
     modes: Annotated[int | None, typer.Option("--modes", metavar="N", help="The N highest peaks.")] = None,
     sample: Annotated[int | None, typer.Option("--sample", metavar="N", help="N points from the density.")] = None,
+    target: Annotated[
+        str | None, typer.Option("--regress", metavar="TARGET", help="A linear model, by the kernel surrogate.")
+    ] = None,
     picture: Annotated[
         str | None, typer.Option("--map", metavar="A[,B]", help="A picture over one or two features.")
     ] = None,
@@ -187,28 +209,29 @@ def ask(
     from siloquent.cli.sketch_picture import show_map
     from siloquent.cli.sketch_words import rows_of_answer, show_rows
 
-    chosen = [word for word in (density, classify, anomaly, modes, sample, picture) if word is not None]
+    chosen = [word for word in (density, classify, anomaly, modes, sample, target, picture) if word is not None]
     if len(chosen) != 1:
         raise RequestError(
-            "Ask one thing: --density, --classify, --anomaly, --modes, --sample or --map.",
+            "Ask one thing: --density, --classify, --anomaly, --modes, --sample, --regress or --map.",
             fix=f"siloquent sketch ask {sketch} --modes 3",
         )
+    judged, frequencies = rule_of(rule, priors), numbers_of(priors)
     made = sketch_at(options, sketch)
     if picture is not None:
         show_map(options.screen, made, picture.split(","), output)
         return
     if density is not None:
-        question: task.Density | task.Classify | task.Anomaly | task.Modes | task.Sample
+        question: task.Density | task.Classify | task.Anomaly | task.Modes | task.Sample | task.Regress
         question = task.Density(points_of(made, in_workspace(options, density)), normalise=normalise)
     elif classify is not None:
-        given = numbers_of(priors)
-        question = task.Classify(
-            points_of(made, in_workspace(options, classify)), rule="prior" if priors else "likelihood", priors=given
-        )
+        question = task.Classify(points_of(made, in_workspace(options, classify)), judged, frequencies)
     elif anomaly is not None:
-        question = task.Anomaly(points_of(made, in_workspace(options, anomaly)), share=share, seed=seed)
+        points = points_of(made, in_workspace(options, anomaly))
+        question = task.Anomaly(points, threshold, None if threshold is not None else share, seed=seed)
     elif modes is not None:
         question = task.Modes(modes, seed=seed)
+    elif target is not None:
+        question = task.Regress(target, seed=seed)
     else:
         question = task.Sample(int(sample or 0), seed=seed)
     columns, rows = rows_of_answer(made, question, task.ask(made, question))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from siloquent.errors import RequestError, UnknownName
 
@@ -48,16 +49,21 @@ def spec_of(given: Mapping[str, Any]) -> SketchSpec:
     if given["rows"] is not None:
         plain["rows"] = given["rows"]
     plain |= _promise(given)
-    try:
+    with fixes_as_options():
         return spec_from_plain({name: value for name, value in plain.items() if value is not None})
+
+
+@contextmanager
+def fixes_as_options() -> Iterator[None]:
+    """Let refusals of the task name what to type instead of what to write in Python."""
+    try:
+        yield
     except RequestError as refused:
-        refused.fix = _as_option(refused.fix)
+        if "Budget(" in refused.fix:
+            refused.fix = "--epsilon 1"
+        elif refused.fix.startswith("rows="):
+            refused.fix = f"--rows {refused.fix.removeprefix('rows=').split(',')[0]}"
         raise
-
-
-def _as_option(fix: str) -> str:
-    """A fix in Python's words as what to type."""
-    return "--epsilon 1" if "Budget(" in fix else f"--{fix.replace('=', ' ')}" if fix.startswith("rows=") else fix
 
 
 def _promise(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,6 +85,7 @@ def _kernel(name: str, bandwidth: float) -> dict[str, Any]:
         "laplacian": {"kind": "laplacian", "sigma": bandwidth},
         "angular": {"kind": "angular", "bits": int(max(bandwidth, 1))},
         "hamming": {"kind": "hamming", "bits": int(max(bandwidth, 1))},
+        "surrogate": {"kind": "surrogate", "bits": int(bandwidth) if bandwidth >= 2 else 4},
         "jaccard": {"kind": "jaccard"},
     }
     if name not in made:
@@ -117,6 +124,19 @@ def numbers_of(text: str | None) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(",")) if text else ()
     except ValueError:
         raise RequestError(f"{text!r} are no numbers with commas.", fix="--priors 0.9,0.1") from None
+
+
+def rule_of(rule: str, priors: str | None) -> Literal["likelihood", "prior", "map"]:
+    """The rule by which points are classified: that of ``priors`` where they are given.
+
+    Raises:
+        RequestError: There is no such rule, or it takes no priors.
+    """
+    if rule == "likelihood":
+        return "likelihood" if priors is None else "prior"
+    if rule != "map" or priors is not None:
+        raise RequestError("The rule is likelihood, with --priors or without, or map.", fix="--rule likelihood")
+    return "map"
 
 
 def release_path(options: Options, output: str) -> Path:

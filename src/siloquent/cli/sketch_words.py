@@ -135,7 +135,7 @@ def show_sketch(screen: Screen, sketch: Sketch, folder: Path | None) -> None:
 def rows_of_answer(sketch: Sketch, question: Any, answer: Any) -> tuple[list[str], list[list[Any]]]:
     """An answer's columns and rows, in the order of the points."""
     from siloquent import sketch as task
-    from siloquent.sketch.spec import Drawn, Estimate, Flags, Peaks, Verdicts
+    from siloquent.sketch.spec import Drawn, Estimate, Flags, LinearModel, Peaks, Verdicts
 
     names = [feature.name for feature in sketch.plan.features]
     numbers = ["value", "error", "low", "high"]
@@ -157,6 +157,9 @@ def rows_of_answer(sketch: Sketch, question: Any, answer: Any) -> tuple[list[str
     if isinstance(answer, Peaks):
         rows = [[*point.tolist(), *_numbers(answer.heights, i)] for i, point in enumerate(answer.points)]
         return [*names, *numbers], rows
+    if isinstance(answer, LinearModel):
+        weights = zip((*answer.features, "constant"), (*answer.weights.tolist(), answer.intercept), strict=True)
+        return [f"{answer.target} is the sum of", "times"], [[name, weight] for name, weight in weights]
     assert isinstance(answer, Drawn)
     assert isinstance(question, task.Sample)
     return names, [point.tolist() for point in answer.points]

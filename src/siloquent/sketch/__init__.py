@@ -5,16 +5,16 @@
     ask(made, Density(points))                      # free: values, standard errors, intervals
     merge([a, b, c])                                # silos that used one hash plan
 
-Questions: ``Density``, ``Difference``, ``Classify``, ``Anomaly``, ``Modes``, ``Sample``.
+Questions: ``Density``, ``Difference``, ``Classify``, ``Anomaly``, ``Modes``, ``Sample``, ``Regress``.
 """
 
-from siloquent.maths.lsh import Angular, Hamming, Jaccard, Laplacian, Power, Product, PStable
+from siloquent.maths.lsh import Angular, Hamming, Jaccard, Laplacian, Power, Product, PStable, Surrogate
 from siloquent.privacy.prices import Budget
 from siloquent.sketch.estimate.density import median_of_means, paper_mean
 from siloquent.sketch.hash_plan import HashPlan
 from siloquent.sketch.merge import merge
 from siloquent.sketch.plan import SketchPlan, plan, read_hash_plan
-from siloquent.sketch.regression import LinearModel, MomentsSpec, regress
+from siloquent.sketch.regression import MomentsSpec, regress
 from siloquent.sketch.release import load_sketch, save_sketch
 from siloquent.sketch.sketch import Sketch, sketch_from_bytes
 from siloquent.sketch.spec import (
@@ -24,7 +24,9 @@ from siloquent.sketch.spec import (
     Density,
     Difference,
     Estimate,
+    LinearModel,
     Modes,
+    Regress,
     Sample,
     SketchSpec,
     spec_from_plain,
@@ -50,10 +52,12 @@ __all__ = [
     "PStable",
     "Power",
     "Product",
+    "Regress",
     "Sample",
     "Sketch",
     "SketchPlan",
     "SketchSpec",
+    "Surrogate",
     "ask",
     "build",
     "explain",

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError
-from siloquent.maths.lsh import Hashes, Kernel, MinHashes, kernel_from_plain, kernel_to_plain
+from siloquent.maths.lsh import Hashes, Kernel, MinHashes, Surrogate, kernel_from_plain, kernel_to_plain, lifted_records
 
 FORMAT = 1
 Sets = Literal["none", "words", "one-hot", "group"]
@@ -56,6 +56,12 @@ class HashPlan:
     def shape(self) -> tuple[int, int, int]:
         """(classes, R, W)."""
         return self.classes, self.hashes.rows, self.hashes.width
+
+    def hashed_places(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Records' places (records, features) as the hash functions take them: those of a surrogate loss are lifted."""
+        if isinstance(self.kernel, Surrogate):
+            return lifted_records(places, np.array([feature.steps for feature in self.features]))
+        return places
 
     @property
     def digest(self) -> str:

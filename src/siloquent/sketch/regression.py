@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from siloquent.privacy.prices import Budget, drawable
 from siloquent.schema import TableSchema
 from siloquent.sketch.measure.moments import measure_moments
 from siloquent.sketch.plan import amount_of_budget
+from siloquent.sketch.spec import LinearModel
 
 if TYPE_CHECKING:
     from siloquent.session import Session
@@ -68,24 +69,6 @@ class MomentsPlan:
     noise: str
     parameters: tuple[Fraction, Fraction, Fraction]
     event: Event
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LinearModel:
-    """A linear model in the attributes' own units, from noisy moments; ``count``: the noisy number of records."""
-
-    features: tuple[str, ...]
-    target: str
-    weights: Floats
-    intercept: float
-    count: int
-    low: float
-    high: float
-
-    def predict(self, points: Any) -> Floats:
-        """The target at each point (points, features), held within its declared range."""
-        array = np.asarray(points, dtype=np.float64)
-        return np.clip(array @ self.weights + self.intercept, self.low, self.high)
 
 
 def plan_moments(spec: MomentsSpec, schema: TableSchema) -> MomentsPlan:

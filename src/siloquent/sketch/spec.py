@@ -266,7 +266,23 @@ class Sample:
             raise RequestError(f"count is 1 to 1,000,000, not {self.count!r}.")
 
 
-Question = Density | Difference | Classify | Anomaly | Modes | Sample
+@dataclass(frozen=True, slots=True)
+class Regress:
+    """The linear model of ``target`` by the sketch's other features, by the paper's surrogate loss (``Surrogate``).
+
+    ``reach``: how long the vector of weights may be, with all features on -1..1; longer ones are told apart less well.
+    """
+
+    target: str
+    reach: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.reach, int | float) and 0 < self.reach <= 100):
+            raise RequestError(f"reach is a number above 0, up to 100, not {self.reach!r}.")
+
+
+Question = Density | Difference | Classify | Anomaly | Modes | Sample | Regress
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -316,3 +332,21 @@ class Drawn:
 
     points: NDArray[np.float64]
     notes: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearModel:
+    """A linear model in the attributes' own units, from what was released; ``count``: the noisy number of records."""
+
+    features: tuple[str, ...]
+    target: str
+    weights: NDArray[np.float64]
+    intercept: float
+    count: int
+    low: float
+    high: float
+
+    def predict(self, points: Any) -> NDArray[np.float64]:
+        """The target at each point (points, features), held within its declared range."""
+        array = np.asarray(points, dtype=np.float64)
+        return np.clip(array @ self.weights + self.intercept, self.low, self.high)

@@ -23,9 +23,11 @@ from siloquent.sketch.spec import (
     Drawn,
     Estimate,
     Flags,
+    LinearModel,
     Modes,
     Peaks,
     Question,
+    Regress,
     Sample,
     SketchSpec,
     Verdicts,
@@ -94,7 +96,9 @@ def ask(sketch: Sketch, question: Anomaly) -> Flags: ...
 def ask(sketch: Sketch, question: Modes) -> Peaks: ...
 @overload
 def ask(sketch: Sketch, question: Sample) -> Drawn: ...
-def ask(sketch: Sketch, question: Question) -> Estimate | Verdicts | Flags | Peaks | Drawn:
+@overload
+def ask(sketch: Sketch, question: Regress) -> LinearModel: ...
+def ask(sketch: Sketch, question: Question) -> Estimate | Verdicts | Flags | Peaks | Drawn | LinearModel:
     """Answer ``question`` from the sketch alone.
 
     Raises:
@@ -106,7 +110,7 @@ def ask(sketch: Sketch, question: Question) -> Estimate | Verdicts | Flags | Pea
 
 
 @singledispatch
-def _ask(question: object, sketch: Sketch) -> Estimate | Verdicts | Flags | Peaks | Drawn:
+def _ask(question: object, sketch: Sketch) -> Estimate | Verdicts | Flags | Peaks | Drawn | LinearModel:
     raise RequestError(f"A sketch cannot be asked {type(question).__name__}.", fix="ask(sketch, Density(points))")
 
 
@@ -116,6 +120,7 @@ _ask.register(Classify)(lambda question, sketch: estimate.classify(sketch, quest
 _ask.register(Anomaly)(lambda question, sketch: estimate.anomaly(sketch, question))
 _ask.register(Modes)(lambda question, sketch: estimate.modes(sketch, question))
 _ask.register(Sample)(lambda question, sketch: estimate.sample(sketch, question))
+_ask.register(Regress)(lambda question, sketch: estimate.regress(sketch, question))
 
 
 def assemble(schema: TableSchema, stored: Stored) -> Sketch:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from siloquent.sketch import task
 from siloquent.sketch.merge import merge
 from siloquent.sketch.plan import SketchPlan
-from siloquent.sketch.regression import LinearModel, MomentsSpec, regress
+from siloquent.sketch.regression import MomentsSpec, regress
 from siloquent.sketch.release import load_sketch, save_sketch, sketch_id
 from siloquent.sketch.sketch import Sketch
-from siloquent.sketch.spec import Question, SketchSpec
+from siloquent.sketch.spec import LinearModel, Question, SketchSpec
 
 if TYPE_CHECKING:
     from siloquent.session import Session

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,24 @@ import pytest
 
 from siloquent.errors import KeyReused, RequestError, SchemaError
 from siloquent.maths.moments import QUANTA, Moments, in_ball, linear_model, moment_sensitivity, moments_of
-from siloquent.sketch import Budget, MomentsSpec, regress
-from unit.sketch.tables import PURE, session
+from siloquent.sketch import (
+    Anomaly,
+    Budget,
+    Density,
+    Difference,
+    Modes,
+    MomentsSpec,
+    Regress,
+    Sample,
+    Sketch,
+    Surrogate,
+    ask,
+    load_sketch,
+    plan,
+    regress,
+)
+from siloquent.sketch.measure import count_places
+from unit.sketch.tables import PURE, schema, session, spec
 
 
 def lines(count: int = 20_000) -> pa.Table:
@@ -90,6 +107,45 @@ def test_no_pair_of_neighbours_is_further_apart_than_the_sensitivity(records: in
         assert ((q1 - q2) ** 2).sum() <= bound.l2_squared[2]
         nearest = max(nearest, float(((s1 - s2) ** 2).sum()) / bound.l2_squared[1])
     assert nearest > 0.8  # the bound is reached, so it is no looser than it must be
+
+
+def surrogate_of(records: pa.Table, *, bits: int = 4) -> Sketch:
+    """A sketch without noise, its hash functions from a fixed seed: what the method itself can do."""
+    made = plan(spec(kernel=Surrogate(bits), rows=4_096), schema(), seed=1)
+    places = np.stack([np.rint(records["x"].to_numpy() * 100), records["y"].to_numpy()], axis=1).astype(np.int64)
+    counters, sizes = count_places(made, places, None)
+    one = Fraction(1)
+    return Sketch(made.hash_plan, counters, sizes, made.noise, one, one, one, made.hits, made.event)
+
+
+def test_the_papers_surrogate_loss_is_least_near_the_line() -> None:
+    sketch = surrogate_of(lines(2_000))
+    model = ask(sketch, Regress("y"))
+    assert (model.features, model.target) == (("x",), "y")
+    assert model.predict([[2.0], [8.0]]) == pytest.approx([30, 60], abs=10)
+    back = ask(sketch, Regress("x", reach=3))  # twice as steep where both are on -1..1: beyond a reach of 1
+    assert back.predict([[30.0], [60.0]]) == pytest.approx([2, 8], abs=1.5)
+
+
+def test_a_surrogate_sketch_is_built_kept_and_asked_for_its_model_alone(tmp_path: Path) -> None:
+    opened = session(tmp_path, lines(500))
+    made = opened.sketch.build(spec(kernel=Surrogate(2)))
+    assert made.plan.shape == (1, 256, 4)
+    assert made.counters.sum() / 256 == pytest.approx(500, abs=60)
+    again = load_sketch(opened.sketch.save(made))
+    assert ask(again, Regress("y")).weights == ask(made, Regress("y")).weights
+    one = [[1, 2]]
+    for question in (Density(one), Modes(2), Sample(3), Anomaly(one, share=0.1), Difference(one, one)):
+        with pytest.raises(RequestError, match="answers Regress alone"):
+            ask(made, question)
+    with pytest.raises(RequestError, match="no feature 'kind'"):
+        ask(made, Regress("kind"))
+    with pytest.raises(RequestError, match="no surrogate loss"):
+        ask(opened.sketch.build(spec()), Regress("y"))
+    with pytest.raises(RequestError, match="two features"):
+        opened.sketch.explain(spec(kernel=Surrogate(2), features=("x",)))
+    with pytest.raises(RequestError, match="reach"):
+        Regress("y", reach=0)
 
 
 def test_noise_alone_gives_small_weights() -> None:

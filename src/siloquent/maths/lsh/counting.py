@@ -60,7 +60,7 @@ def count_sparse(
     return counters
 
 
-def row_sums(hashes: Hashes, counters: Integers, places: Integers) -> tuple[Floats, Floats]:
+def row_sums(hashes: Hashes, counters: Integers, places: Integers | Floats) -> tuple[Floats, Floats]:
     """Sums over rows of the cells that each query meets, and of their squares; both (classes, queries)."""
     from siloquent.maths.lsh import compiled
 

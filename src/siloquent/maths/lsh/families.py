@@ -102,6 +102,27 @@ class Hamming:
 
 
 @dataclass(frozen=True, slots=True)
+class Surrogate:
+    """``bits`` signs of projections of an asymmetric pair: (1 - acos(z.t) / pi)^bits for record z and model t.
+
+    Added for t and -t it is a loss of linear regression, least where z.t is near 0; constant for one bit.
+
+    Source: "A One-Pass Distributed and Private Sketch for Kernel Sums" (CCS 2021), section 4.
+    """
+
+    bits: int
+
+    def __post_init__(self) -> None:
+        _count("bits", self.bits)
+        if not 2 <= self.bits <= 16:
+            raise ValueError(f"a surrogate loss takes 2 to 16 bits, not {self.bits}: with one it is constant")
+
+    def probability(self, angle: Floats) -> Floats:
+        """The kernel at angles acos(z.t) in radians."""
+        return np.asarray((1 - np.asarray(angle, dtype=np.float64) / math.pi) ** self.bits)
+
+
+@dataclass(frozen=True, slots=True)
 class Jaccard:
     """The least hash of a set's elements: the share of two sets' union that both hold.
 
@@ -122,6 +143,8 @@ class Power:
 
     def __post_init__(self) -> None:
         _count("times", self.times)
+        if isinstance(self.kernel, Surrogate):
+            raise ValueError("a power of a surrogate loss is one of more bits: Surrogate(bits)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,17 +156,20 @@ class Product:
     def __post_init__(self) -> None:
         if len(self.kernels) < 2:
             raise ValueError("a product has at least two kernels")
+        if any(isinstance(kernel, Surrogate) for kernel in self.kernels):
+            raise ValueError("a surrogate loss is no factor of a product")
         if any(is_of_sets(kernel) for kernel in self.kernels):
             raise ValueError("Jaccard is a kernel of sets: take its Power, not a product with kernels of numbers")
 
 
-Kernel = Union[PStable, Laplacian, Angular, Hamming, Jaccard, Power, Product]  # noqa: UP007 - they refer to each other
+Kernel = Union[PStable, Laplacian, Angular, Hamming, Surrogate, Jaccard, Power, Product]  # noqa: UP007 - they refer to each other
 
 _KINDS: dict[str, type[Any]] = {
     "p-stable": PStable,
     "laplacian": Laplacian,
     "angular": Angular,
     "hamming": Hamming,
+    "surrogate": Surrogate,
     "jaccard": Jaccard,
 }
 
@@ -164,7 +190,9 @@ def similarity(kernel: Kernel, points: Floats, queries: Floats) -> Floats:
     return kernel.probability(_distance(kernel, points, queries))
 
 
-def _distance(kernel: PStable | Laplacian | Angular | Hamming, points: Floats, queries: Floats) -> Floats:
+def _distance(kernel: PStable | Laplacian | Angular | Hamming | Surrogate, points: Floats, queries: Floats) -> Floats:
+    if isinstance(kernel, Surrogate):
+        return np.asarray(np.arccos(np.clip(points @ queries.T, -1, 1)))
     if isinstance(kernel, Angular):
         lengths = np.linalg.norm(points, axis=1)[:, None] * np.linalg.norm(queries, axis=1)[None]
         return np.asarray(np.arccos(np.clip(points @ queries.T / np.maximum(lengths, 1e-300), -1, 1)))

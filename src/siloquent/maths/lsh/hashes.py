@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.lsh.families import Angular, Hamming, Kernel, Laplacian, Power, Product, PStable
+from siloquent.maths.lsh.families import Angular, Hamming, Kernel, Laplacian, Power, Product, PStable, Surrogate
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -74,7 +74,7 @@ class Hashes:
         parts = {name: getattr(self, name)[chosen] for name in ("A", "B", "shift", "column", "low", "key")}
         return replace(self, **parts)
 
-    def buckets(self, places: Integers) -> Integers:
+    def buckets(self, places: Integers | Floats) -> Integers:
         """The bucket of each record in each row; ``places`` (records, d) -> (records, R)."""
         from siloquent.maths.lsh import compiled
 
@@ -88,7 +88,7 @@ class Hashes:
         return self.A, self.B, self.shift, self.column, self.low, self.key, mode, self.width
 
 
-def columns_of(places: Integers) -> Floats:
+def columns_of(places: Integers | Floats) -> Floats:
     """Places as compiled loops read them: a line of doubles an attribute, then zeros up to a multiple of four."""
     columns = np.zeros((-(-places.shape[1] // LINES) * LINES, len(places)))
     columns[: places.shape[1]] = places.T
@@ -157,7 +157,7 @@ def _uniforms(kernel: Kernel, d: int) -> int:
         return d + 1
     if isinstance(kernel, Laplacian):
         return 2 * d
-    if isinstance(kernel, Angular):
+    if isinstance(kernel, Angular | Surrogate):
         return kernel.bits * d
     if isinstance(kernel, Hamming):
         return kernel.bits
@@ -192,7 +192,7 @@ class _Drawn:
                 u = self.take(2)
                 pitch = np.maximum(kernel.sigma * gammaincinv(2.0, u[:, 0]), self.axes.grid[j] * 2.0**-20)
                 self._affine((self.axes.grid[j] / pitch)[:, None], u[:, 1], column=np.full(self.rows, j))
-        elif isinstance(kernel, Angular):
+        elif isinstance(kernel, Angular | Surrogate):
             from scipy.special import ndtri
 
             for _ in range(kernel.bits):
@@ -236,7 +236,7 @@ class _Drawn:
         made = Hashes(A, B, shift, column, low, key, "hash", width or 0)
         if width is not None:
             return made
-        if isinstance(kernel, Angular):
+        if isinstance(kernel, Angular | Surrogate):
             return replace(made, bucket="bits", width=2**kernel.bits)
         if len(self.parts) > 1 or (isinstance(kernel, PStable) and kernel.order == 1):
             raise ValueError("the codes of this kernel are no range: give a width")

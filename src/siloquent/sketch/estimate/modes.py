@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.lsh import Angular, Hamming, Jaccard, Kernel, Laplacian, Power, Product, PStable
+from siloquent.maths.lsh import Angular, Hamming, Jaccard, Kernel, Laplacian, Power, Product, PStable, Surrogate
 from siloquent.sketch.estimate.density import density
 from siloquent.sketch.estimate.points import box, half
 from siloquent.sketch.sketch import Sketch
@@ -63,7 +63,7 @@ def _bandwidth(kernel: Kernel) -> float:
         return _bandwidth(kernel.kernel) / kernel.times
     if isinstance(kernel, Product):
         return min(_bandwidth(part) for part in kernel.kernels)
-    assert isinstance(kernel, Angular | Hamming | Jaccard)
+    assert isinstance(kernel, Angular | Hamming | Jaccard | Surrogate)
     return 0.1
 
 

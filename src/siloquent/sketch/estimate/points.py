@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
-from siloquent.maths.lsh import Hashes, MinHashes, row_sums, set_sums
+from siloquent.maths.lsh import Hashes, MinHashes, Surrogate, row_sums, set_sums
 from siloquent.sketch.hash_plan import Feature, HashPlan
 from siloquent.sketch.sets import sets_of_points
 from siloquent.sketch.sketch import Sketch
@@ -33,6 +33,7 @@ def point_array(plan: HashPlan, points: Any) -> Floats:
     Raises:
         RequestError: Another shape, text, or a NaN; the message names the point.
     """
+    _require_points(plan)
     try:
         array = np.asarray(points, dtype=np.float64)
     except (TypeError, ValueError):
@@ -47,6 +48,11 @@ def point_array(plan: HashPlan, points: Any) -> Floats:
     if len(bad):
         raise RequestError(f"Point {int(bad[0])} holds a NaN.", fix="leave it out, or fill it in")
     return array
+
+
+def _require_points(plan: HashPlan) -> None:
+    if isinstance(plan.kernel, Surrogate):
+        raise RequestError("A sketch of a surrogate loss answers Regress alone.", fix="build it with another kernel")
 
 
 def places_of(plan: HashPlan, array: Floats) -> tuple[Integers, NDArray[np.bool_]]:
@@ -70,6 +76,7 @@ def box(plan: HashPlan) -> tuple[Floats, Floats]:
     Raises:
         RequestError: The sketch compares sets, which have no box.
     """
+    _require_points(plan)
     if not isinstance(plan.hashes, Hashes):
         raise RequestError("This sketch compares sets: it has densities and anomalies, but no modes and no samples.")
     lo, grid, steps = _edges(plan.features)

@@ -98,7 +98,8 @@ def count_places(plan: SketchPlan, places: Integers, classes: Integers | None) -
     hashes = plan.hash_plan.hashes
     assert isinstance(hashes, Hashes)
     labels = np.zeros(len(places), dtype=np.int64) if classes is None else classes
-    counters = count_dense(hashes, places, labels, class_count=plan.hash_plan.classes)
+    records = plan.hash_plan.hashed_places(places)
+    counters = count_dense(hashes, records, labels, class_count=plan.hash_plan.classes)
     return counters, _sizes(plan, counters)
 
 
@@ -146,7 +147,7 @@ class CountBatch:
         if isinstance(hashes, Hashes):
             places = np.stack([_places(batch, f.name) for f in self.plan.features], axis=1)
             keep &= (places >= 0).all(axis=1) & (places < [f.steps for f in self.plan.features]).all(axis=1)
-            places, classes = places[keep], classes[keep]
+            places, classes = self.plan.hashed_places(places[keep]), classes[keep]
             if self.hits is None:
                 return count_dense(hashes, places, classes, class_count=number)
             words = _words(len(places))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from siloquent.errors import RequestError, SchemaError
-from siloquent.maths.lsh import Axes, Hamming, Kernel, Power
+from siloquent.maths.lsh import Axes, Hamming, Kernel, Power, Surrogate, surrogate_axes
 from siloquent.maths.lsh.families import is_of_sets
 from siloquent.schema import Attribute, TableSchema
 from siloquent.sketch.hash_plan import Feature, Sets
@@ -14,6 +14,8 @@ from siloquent.sketch.spec import SketchSpec
 
 def features_of(spec: SketchSpec, schema: TableSchema) -> tuple[tuple[Feature, ...], Sets]:
     declared = [schema.domain[name] for name in spec.features]
+    if isinstance(spec.kernel, Surrogate) and len(declared) < 2:
+        raise RequestError("A surrogate loss needs a target and something to tell it by: two features or more.")
     if not is_of_sets(spec.kernel):
         if spec.group is not None:
             raise RequestError("Only kernels of sets have a group.", fix="kernel=Jaccard()")
@@ -84,7 +86,10 @@ def labels_of(spec: SketchSpec, schema: TableSchema) -> tuple[object, ...]:
     return tuple(attribute.label(place) for place in range(attribute.steps))
 
 
-def axes_of(features: tuple[Feature, ...]) -> Axes:
+def axes_of(kernel: Kernel, features: tuple[Feature, ...]) -> Axes:
+    """What hash functions are drawn over; a surrogate loss has its own scale, and three coordinates more."""
+    if isinstance(kernel, Surrogate):
+        return surrogate_axes(np.array([feature.steps for feature in features], dtype=np.int64))
     return Axes(
         np.array([feature.steps for feature in features], dtype=np.int64),
         np.array([feature.lo / feature.scale for feature in features]),

@@ -15,6 +15,7 @@ from siloquent.maths.lsh import (
     Hashes,
     MinHashes,
     PStable,
+    Surrogate,
     draw_hashes,
     draw_minhashes,
 )
@@ -169,7 +170,8 @@ def _drawn(spec: SketchSpec, features: tuple[Feature, ...], rows: int, seed: int
             buckets = spec.width if isinstance(spec.width, int) else HASHED_WIDTH
             return draw_minhashes(spec.kernel, rows=rows, seed=seed, width=buckets)
         width = _width(spec, features, seed)
-        return draw_hashes(spec.kernel, axes_of(features), rows=rows, seed=seed, width=width, projections=how)
+        axes = axes_of(spec.kernel, features)
+        return draw_hashes(spec.kernel, axes, rows=rows, seed=seed, width=width, projections=how)
     except ValueError as wrong:
         raise RequestError(f"This kernel cannot be drawn: {wrong}.", fix="width=4096") from None
 
@@ -178,7 +180,8 @@ def _width(spec: SketchSpec, features: tuple[Feature, ...], seed: int) -> int | 
     """Buckets a row; None: one for each code."""
     if isinstance(spec.width, int):
         return spec.width
-    has_range = isinstance(spec.kernel, Angular) or (isinstance(spec.kernel, PStable) and spec.kernel.order == 2)
+    straight = isinstance(spec.kernel, PStable) and spec.kernel.order == 2
+    has_range = straight or isinstance(spec.kernel, Angular | Surrogate)
     if spec.width == "range" or (has_range and _range(spec, features, seed) <= WIDEST_RANGE):
         return None
     return HASHED_WIDTH
@@ -186,7 +189,7 @@ def _width(spec: SketchSpec, features: tuple[Feature, ...], seed: int) -> int | 
 
 def _range(spec: SketchSpec, features: tuple[Feature, ...], seed: int) -> int:
     """About how many codes a row has, from a few rows."""
-    drawn = draw_hashes(spec.kernel, axes_of(features), rows=256, seed=seed, width=None, projections="iid")
+    drawn = draw_hashes(spec.kernel, axes_of(spec.kernel, features), rows=256, seed=seed, width=None, projections="iid")
     return drawn.width
 
 

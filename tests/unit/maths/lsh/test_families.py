@@ -18,10 +18,14 @@ from siloquent.maths.lsh import (
     Power,
     Product,
     PStable,
+    Surrogate,
     draw_hashes,
     draw_minhashes,
     kernel_from_plain,
     kernel_to_plain,
+    lifted_models,
+    lifted_records,
+    surrogate_axes,
     token_of_ids,
 )
 from siloquent.maths.lsh.families import similarity
@@ -81,6 +85,19 @@ def test_minhash_collides_by_the_jaccard_similarity(kernel: Kernel, power: int) 
     assert abs((one == other).mean() - 0.5**power) < 6.5 * math.sqrt(0.25 / 2**15)
 
 
+def test_a_record_and_a_model_collide_by_the_angle_of_the_pair_however_long_they_are() -> None:
+    steps = np.array([101, 11, 2])
+    records = np.array([[100, 3, 1], [0, 10, 0], [50, 5, 1]])
+    z = np.column_stack([(2 * records / (steps - 1) - 1) / 2, np.full(3, 0.5)])  # a constant is the fourth
+    models = np.array([[0.3, -0.2, 0.5, 0.1], [-0.6, 0.1, 0.0, 0.7]])
+    hashes = draw_hashes(Surrogate(2), surrogate_axes(steps), rows=ROWS, seed=7, width=None, projections="iid")
+    mine, theirs = (hashes.buckets(part) for part in (lifted_records(records, steps), lifted_models(models, steps)))
+    hits = (mine[:, None] == theirs[None]).sum(axis=2)
+    rates = similarity(Surrogate(2), z, models)
+    low, high = binom.ppf(FALSE_ALARM, ROWS, rates), binom.isf(FALSE_ALARM, ROWS, rates)
+    assert ((low <= hits) & (hits <= high)).all()
+
+
 def test_an_empty_set_has_no_bucket() -> None:
     hashes = draw_minhashes(Jaccard(), rows=70, seed=1, width=16)
     assert (hashes.buckets(np.zeros(0, np.uint32), np.array([0, 0])) == -1).all()
@@ -108,11 +125,14 @@ def test_probabilities_are_probabilities_at_every_distance(kernel: PStable | Lap
         lambda: Laplacian(-1.0),
         lambda: Angular(0),
         lambda: Hamming(63),
+        lambda: Surrogate(1),
+        lambda: Power(Surrogate(2), 2),
+        lambda: Product((Surrogate(2), PStable(2, 1.0))),
         lambda: Power(Jaccard(), 0),
         lambda: Product((Jaccard(), PStable(2, 1.0))),
         lambda: Product((PStable(2, 1.0),)),
     ],
 )
 def test_what_is_no_kernel_is_refused(make: object) -> None:
-    with pytest.raises(ValueError, match=r"must|has|is a"):
+    with pytest.raises(ValueError, match=r"must|has|is a|takes|is one|is no"):
         make()  # type: ignore[operator]
