@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from benchmarks.baselines import search_mechanisms as paper
 from benchmarks.baselines.search_tables import Adjacency, planned, released
 from benchmarks.row import Options, Row
-from siloquent.maths.moments import Moments
 from siloquent.maths.partial import ByKey, exact_gains_of
 from siloquent.search import Offer
-from siloquent.search.estimate.joins import means_of
+from siloquent.search.estimate.joins import joined
 from siloquent.search.estimate.training import LocalRows, ReleasedSums
 from siloquent.search.plan import OfferPlan
 
@@ -109,9 +108,9 @@ def _row(case: Case, seeds: int, *, draws: int) -> Row:
         values = np.stack([_exact_means(k, f, case.d) for k, f in made.providers])
         truth = exact_gains_of(exact, values).gains
         for _ in range(draws):
-            z = np.stack([means_of(released(provider, f, k), 0).values[:, 0] for k, f in made.providers])
-            table = exact if case.local else _platform(request, made)
-            picked = int(np.argmax(exact_gains_of(table, z).gains))
+            pool = joined([released(provider, f, k) for k, f in made.providers], provider.keys, without=frozenset())[0]
+            z, table = pool.values, exact if case.local else _platform(request, made)
+            picked = int(np.argmax(exact_gains_of(table, z, unsure=pool.unsure).expected()))
             figures.setdefault("found", []).append(float(truth[picked] / truth.max()))
             realised = exact_gains_of(exact, z[[picked]]).gains[0]
             figures.setdefault("realised", []).append(float(realised / truth.max()))
@@ -146,29 +145,10 @@ def _platform(request: OfferPlan, made: World) -> ByKey:
 
 
 def _papers(made: World, case: Case, truth: Floats, rng: np.random.Generator) -> Iterator[tuple[str, float]]:
-    """The paper's mechanisms on the same world: noisy means of noisy sums, and R2 of the noisy join, B = sqrt(m)."""
+    """The paper's mechanisms on the same world, B = sqrt(m)."""
     given = {"epsilon": float(case.epsilon), "delta": DELTA}
-    for name, run in (("FPM", paper.fpm_by_key), ("FPM-OPT", paper.fpm_opt_by_key)):
-        own = run(paper.keyed_sums(made.own, made.key, case.d), np.sqrt(2.0), rng, **given)
-        scores = []
-        for k, f in made.providers:
-            offer = run(paper.keyed_sums(f, k, case.d), 1.0, rng, **given)
-            # Its provider side is first made one row a key: the mean, as its authors do for 1:n joins.
-            with np.errstate(all="ignore"):
-                mean = np.clip(offer.sums / np.maximum(offer.counts, 1)[:, None], -1, 1)
-            one = paper.KeyedSums(np.ones(case.d), mean, mean[:, :, None] * mean[:, None, :])
-            scores.append(_r2(paper.joined(own, one)))
-        best = np.flatnonzero(np.array(scores) == max(scores))
-        yield name, float(truth[rng.choice(best)] / truth.max())
-
-
-def _r2(moments: Moments) -> float:
-    """Of the model of the second number on the others; 0 where it fails."""
-    order = [0, 2, 1]
-    sums, second = moments.sums[order], moments.second[np.ix_(order, order)]
-    beta = paper.least_squares(Moments(moments.count, sums, second))
-    if beta is None:
-        return 0.0
-    whole = second[-1, -1] - sums[-1] ** 2 / moments.count
-    explained = beta[:-1] @ (second[:-1, -1] - sums[:-1] * sums[-1] / moments.count)
-    return float(explained / whole) if whole > 0 else 0.0
+    exact = paper.keyed_sums(made.own, made.key, case.d)
+    offers = [paper.keyed_sums(f, k, case.d) for k, f in made.providers]
+    for name, run in paper.BY_KEY.items():
+        picked = paper.picked(exact, offers, run, (np.sqrt(2.0), 1.0), rng, **given)
+        yield name, float(truth[picked] / truth.max())

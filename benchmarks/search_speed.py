@@ -37,12 +37,14 @@ def _scores(name: str, candidates: int, d: int, goal: float | None) -> Row:
 
     rng = np.random.default_rng(1)
     values = rng.normal(0, 0.3, (candidates, d)).astype(np.float32)
-    squares = values * values
+    squares, unsure = values * values, np.full(candidates, 0.01, dtype=np.float32)
     counts = rng.integers(50, 150, d).astype(np.float64)
     sums = rng.normal(0, 10, (d, 3))
     table = ByKey(counts, sums, np.eye(3) * 0.1)
     with threadpool_limits(1):
-        ours = cpu_ms(lambda: gains_of(table, values, squares), 7 if candidates * d <= 10**7 else 3)
+        ours = cpu_ms(
+            lambda: gains_of(table, values, squares, unsure=unsure).expected(), 7 if candidates * d <= 10**7 else 3
+        )
         some = 300
         loop = cpu_ms(lambda: [_one(table, values[i].astype(np.float64)) for i in range(some)], 3) / some * candidates
         merge = cpu_ms(lambda: [_merged(table, values[i]) for i in range(20)], 3) / 20 * candidates

@@ -7,6 +7,7 @@ All hide the replacement of one row. Records are [x1, .., target] with norms of 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -202,3 +203,45 @@ def unbiased(join: Moments, keys: int, left: int) -> Moments:
     cross = factor * second[:left, left:] - (rows - keys) / (keys - 1) * product
     second[:left, left:], second[left:, :left] = cross, cross.T
     return Moments(1.0, mean, second)
+
+
+BY_KEY: dict[str, Callable[..., KeyedSums]] = {"FPM": fpm_by_key, "FPM-OPT": fpm_opt_by_key}
+
+
+def picked(
+    own: KeyedSums,
+    offers: Sequence[KeyedSums],
+    run: Callable[..., KeyedSums],
+    bounds: tuple[float, float],
+    rng: np.random.Generator,
+    *,
+    epsilon: float,
+    delta: float,
+) -> int:
+    """The offer whose join explains most of own's last number when both sides are noisy; ties at random.
+
+    Args:
+        own: The request's exact sums of one feature and the target; ``offers``: of one number each.
+        bounds: The greatest norm of a record of the request, and of an offer.
+    """
+    given = {"epsilon": epsilon, "delta": delta}
+    asked, scores = run(own, bounds[0], rng, **given), []
+    for exact in offers:
+        offer = run(exact, bounds[1], rng, **given)
+        # A provider's side is first made one row a key: the mean, as its authors do for 1:n joins.
+        with np.errstate(all="ignore"):
+            mean = np.clip(offer.sums / np.maximum(offer.counts, 1)[:, None], -bounds[1], bounds[1])
+        one = KeyedSums(np.ones(len(mean)), mean, mean[:, :, None] * mean[:, None, :])
+        scores.append(r2_of(joined(asked, one), [0, 2, 1]))
+    return int(rng.choice(np.flatnonzero(np.array(scores) == max(scores))))
+
+
+def r2_of(moments: Moments, order: Sequence[int]) -> float:
+    """Of the model of the last number in ``order`` on the others; 0 where it fails."""
+    sums, second = moments.sums[list(order)], moments.second[np.ix_(order, order)]
+    beta = least_squares(Moments(moments.count, sums, second))
+    if beta is None:
+        return 0.0
+    whole = second[-1, -1] - sums[-1] ** 2 / moments.count
+    explained = beta[:-1] @ (second[:-1, -1] - sums[:-1] * sums[-1] / moments.count)
+    return float(explained / whole) if whole > 0 else 0.0

@@ -26,10 +26,21 @@ class KeyMeans:
 
 def shrunk_counts(counts: Floats, variance: float) -> Floats:
     """Counts (keys,) drawn in towards their mean by what noise of ``variance`` adds; at least 1."""
-    mean = float(counts.mean())
-    spread = max(0.0, float(counts.var(ddof=1)) - variance) if len(counts) > 1 else 0.0
-    weight = spread / (spread + variance) if variance else 1.0
+    mean, weight = float(counts.mean()), _kept(counts, variance)
     return np.maximum(mean + weight * (counts - mean), max(1.0, mean / 20))
+
+
+def likely_counts(counts: Floats, variance: float) -> tuple[Floats, float]:
+    """Counts (keys,) drawn in as far, none below 0, their sum as it was; and the variance of noise left in one."""
+    mean, weight = float(counts.mean()), _kept(counts, variance)
+    likely = np.maximum(mean + weight * (counts - mean), 0.0)
+    return likely * (max(float(counts.sum()), 1.0) / max(float(likely.sum()), 1e-9)), weight * variance
+
+
+def _kept(counts: Floats, variance: float) -> float:
+    """The share of the spread between counts that is not noise's."""
+    spread = max(0.0, float(counts.var(ddof=1)) - variance) if len(counts) > 1 else 0.0
+    return spread / (spread + variance) if variance else 1.0
 
 
 def key_means(

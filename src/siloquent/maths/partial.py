@@ -15,18 +15,21 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Candidates = NDArray[np.float32]
 _LEAST = 1e-9
+_TINY = 1e-30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByKey:
     """Of a table with p numbers, the target last: counts (keys,), sums (keys, p), mean products (p, p) over all rows.
 
-    ``covariance`` is of the same rows, positive semi-definite with its ridge on the features.
+    ``covariance`` is of the same rows, positive semi-definite with its ridge on the features. ``noise``: the variances
+    of noise in one count and in one sum, 0 in exact moments.
     """
 
     counts: Floats
     sums: Floats
     covariance: Floats
+    noise: tuple[float, float] = (0.0, 0.0)
 
     @property
     def rows(self) -> float:
@@ -41,35 +44,63 @@ class ByKey:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gains:
-    """For each candidate: R2 gained, the partial correlation's sign in ``slopes``, shape (candidates,)."""
+    """For each candidate: R2 gained, the partial correlation's sign in ``slopes``, shape (candidates,).
+
+    ``noise``: the variance that noise in the table and in the candidate gives the partial correlation.
+    """
 
     gains: NDArray[Any]
     slopes: NDArray[Any]
+    noise: NDArray[Any]
+
+    def expected(self) -> NDArray[Any]:
+        """The gains with partial correlations drawn in by their noise: what to rank by.
+
+        Of hundreds of candidates some correlate by noise alone, those with most noise most of all. The correlations'
+        own variance is estimated from all candidates together.
+        """
+        usual = float(np.median(self.noise)) if len(self.noise) else 0.0
+        weights = 1 / (self.noise + max(usual, _LEAST))
+        spread = max(float((weights * (self.gains - self.noise)).sum() / max(float(weights.sum()), _LEAST)), _LEAST)
+        return np.asarray(self.gains * (spread / (spread + self.noise)) ** 2)
 
 
-def gains_of(table: ByKey, values: Candidates, squares: Candidates | None = None) -> Gains:
+def gains_of(
+    table: ByKey,
+    values: Candidates,
+    squares: Candidates | None = None,
+    *,
+    unsure: NDArray[Any] | float = 0.0,
+) -> Gains:
     """The share of the target's variance that each candidate would explain besides the features.
 
     Args:
         values: One value a key, shape (candidates, keys).
         squares: Their squares, where they are kept; else made here.
+        unsure: The variance of noise in a candidate's values, (candidates,).
     """
-    rows = table.rows
-    one = np.column_stack([table.counts, table.sums]) / rows
+    one = _weights(table)
     first = values @ one.astype(np.float32)
-    second = (values * values if squares is None else squares) @ one[:, 0].astype(np.float32)
-    return _schur(table, first, second)
+    second = (values * values if squares is None else squares) @ one[:, [0, -1]].astype(np.float32)
+    return _schur(table, first, second, unsure)
 
 
-def exact_gains_of(table: ByKey, values: Floats) -> Gains:
+def exact_gains_of(table: ByKey, values: Floats, *, unsure: NDArray[Any] | float = 0.0) -> Gains:
     """As ``gains_of`` in double precision, for the few that are left."""
-    one = np.column_stack([table.counts, table.sums]) / table.rows
-    return _schur(table, values @ one, values**2 @ one[:, 0])
+    one = _weights(table)
+    return _schur(table, values @ one, values**2 @ one[:, [0, -1]], unsure)
 
 
-def _schur(table: ByKey, first: NDArray[Any], second: NDArray[Any]) -> Gains:
-    """From mean values, mean products with the table's numbers, and mean squares, in the precision they come in."""
+def _weights(table: ByKey) -> Floats:
+    """What values are multiplied by: each key's share of rows, its sums over all rows, and 1; (keys, p + 2)."""
+    return np.column_stack([table.counts, table.sums, np.full(len(table.counts), table.rows)]) / table.rows
+
+
+def _schur(table: ByKey, first: NDArray[Any], second: NDArray[Any], unsure: NDArray[Any] | float) -> Gains:
+    """From products of values and of their squares with ``_weights``, in the precision they come in."""
     kind, total = first.dtype, first[:, 0]
+    over_keys = second[:, 1] - total * (2 * first[:, -1] - kind.type(len(table.counts)) * total)
+    first, second = first[:, :-1], second[:, 0]
     cross = first[:, 1:] - total[:, None] * table.means.astype(kind)
     features, target = cross[:, :-1], cross[:, -1]
     variance = np.maximum(second - total**2, 0)
@@ -81,7 +112,19 @@ def _schur(table: ByKey, first: NDArray[Any], second: NDArray[Any]) -> Gains:
     whole = max(float(table.covariance[-1, -1]), _LEAST)
     # A candidate whose noise outweighs it can only be useless: its gain is nothing, and never more than all.
     gains = np.clip(left * slopes / kind.type(whole), 0, 1) * (variance > _LEAST)
-    return Gains(gains, slopes)
+    own, others = (kind.type(part / table.rows**2 / whole) for part in _noise(table))
+    return Gains(gains, slopes, (own * np.maximum(over_keys, 0) + others * unsure) / np.maximum(rest, _TINY))
+
+
+def _noise(table: ByKey) -> tuple[float, float]:
+    """Of a key's sum of what the features leave of the target: noise's variance, and all keys' squares without it."""
+    own = table.covariance[:-1, :-1]
+    beta = np.linalg.solve(own, table.covariance[:-1, -1]) if len(own) else np.zeros(0)
+    w = np.append(-beta, 1.0)
+    level = float(table.means @ w)
+    sums = table.sums @ w - table.counts * level
+    variance = table.noise[0] * level**2 + table.noise[1] * float(w @ w)
+    return variance, float(np.maximum(sums**2 - variance, 0).sum())
 
 
 def robust_errors(table: ByKey, values: Floats) -> Floats:

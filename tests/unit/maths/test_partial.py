@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from siloquent.maths.mean_join import key_means, shrunk_counts
+from siloquent.maths.mean_join import key_means, likely_counts, shrunk_counts
 from siloquent.maths.moments import Moments
 from siloquent.maths.partial import ByKey, exact_gains_of, gains_of, robust_errors
 from siloquent.maths.ridge import covariance_of, positive, ridge_of, slopes_of
+from siloquent.search.estimate.training import ReleasedSums
 
 N, KEYS = 4_000, 20
 
@@ -110,3 +111,51 @@ def test_noisy_moments_never_fail() -> None:
 def test_a_right_covariance_is_left_alone() -> None:
     matrix = np.array([[2.0, 0.5], [0.5, 1.0]])
     assert np.allclose(positive(matrix), matrix)
+
+
+def test_counts_keep_their_sum_and_none_is_below_zero() -> None:
+    counts = np.array([900.0, 1100.0, 1000.0, -12.0, 3.0])
+    found, left = likely_counts(counts, 100.0)
+    assert found.sum() == pytest.approx(counts.sum())
+    assert found.min() == 0
+    assert 0 < left < 100
+    assert likely_counts(np.abs(counts), 0.0)[0] == pytest.approx(np.abs(counts))
+
+
+def test_what_correlates_by_its_own_noise_is_ranked_behind() -> None:
+    rng = np.random.default_rng(6)
+    truth = rng.normal(size=KEYS)
+    key = rng.integers(0, KEYS, N)
+    y = truth[key] + rng.normal(size=N)
+    table = ByKey(
+        np.bincount(key, minlength=KEYS).astype(float), np.bincount(key, weights=y, minlength=KEYS)[:, None],
+        np.array([[y.var()]]),
+    )  # fmt: skip
+    # One candidate tells half of what there is; two hundred are noise, drawn in to almost nothing, of which one fits.
+    real = 0.7 * truth + 0.7 * rng.normal(size=KEYS)
+    noise = 0.03 * rng.normal(size=(200, KEYS))
+    noise[0] = 0.03 * truth
+    values, unsure = np.vstack([real, noise]), np.append(0.01, np.full(200, 0.03**2))
+    assert np.argmax(exact_gains_of(table, values).gains) == 1
+    for found in (
+        exact_gains_of(table, values, unsure=unsure),
+        gains_of(table, values.astype(np.float32), unsure=unsure),
+    ):
+        assert np.argmax(found.expected()) == 0
+
+
+def test_without_noise_the_gains_are_what_is_expected(table: tuple) -> None:
+    found = exact_gains_of(table[3], table[4])
+    assert np.allclose(found.expected(), found.gains)
+    assert (found.noise == 0).all()
+
+
+def test_keys_without_rows_do_not_make_a_candidate_look_constant() -> None:
+    """A candidate that differs only where the request has no rows: noise in counts must not give it a gain."""
+    rng = np.random.default_rng(7)
+    counts = np.append(np.full(KEYS - 4, 300.0), np.zeros(4)) + np.append(rng.normal(0, 10, KEYS - 4), [-12, -9, 8, 5])
+    sums = (rng.normal(0, 10, KEYS))[:, None]
+    release = ReleasedSums((counts,), (sums,), np.array([[500.0]]), (10.0, 10.0, 25.0), True)
+    values = np.vstack([np.append(np.zeros(KEYS - 4), [-1.0, 1.0, 1.0, -1.0]), rng.normal(0, 0.2, (30, KEYS))])
+    found = exact_gains_of(release.by_key(0), values)
+    assert found.expected()[0] < 0.01

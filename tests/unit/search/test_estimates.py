@@ -56,6 +56,7 @@ def two_keys() -> tuple[LocalRows, list[Joined]]:
             tuple(Candidate(offer, i, own, i) for i in range(3)),
             np.stack([z[own], *others]),
             np.zeros((3, len(z[own]))),
+            np.zeros(3),
         )
         for own, others in enumerate((rng.normal(0, 0.3, (2, 12)), rng.normal(0, 0.3, (2, 15))))
     ]

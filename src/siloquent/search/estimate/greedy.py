@@ -20,9 +20,13 @@ BETA = 0.05
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scored:
-    """A candidate in one round: R2 gained with its interval, and its values and errors by own cell."""
+    """A candidate in one round: R2 gained with its interval, and its values and errors by own cell.
+
+    ``expected``: the gain drawn in by what noise may have made of it, by which candidates are ranked.
+    """
 
     candidate: Candidate
+    expected: float
     gain: float
     low: float
     high: float
@@ -47,10 +51,10 @@ def ranking(training: Training, pools: Sequence[Joined], rng: np.random.Generato
         if not pool.candidates or not training.can_join(key):
             continue
         table = training.by_key(key)
-        gains = gains_of(table, pool.values.astype(np.float32)).gains
-        best = np.argsort(-gains, kind="stable")[:MOST_RANKED]
-        found += _with_intervals(training, key, table, pool, best, total, rng)
-    return sorted(found, key=lambda one: -one.gain)[:MOST_RANKED], total
+        expected = gains_of(table, pool.values.astype(np.float32), unsure=pool.unsure).expected()
+        best = np.argsort(-expected, kind="stable")[:MOST_RANKED]
+        found += _with_intervals(training, key, table, pool, best, expected, total, rng)
+    return sorted(found, key=lambda one: -one.expected)[:MOST_RANKED], total
 
 
 def _with_intervals(
@@ -59,6 +63,7 @@ def _with_intervals(
     table: ByKey,
     pool: Joined,
     best: NDArray[np.int64],
+    expected: NDArray[np.float32],
     total: int,
     rng: np.random.Generator,
 ) -> list[Scored]:
@@ -80,13 +85,17 @@ def _with_intervals(
     half = np.sqrt(sampling**2 + noise**2)
     near, far = np.maximum(np.abs(r) - half, 0), np.minimum(np.abs(r) + half, 1)
     return [
-        Scored(pool.candidates[i], float(exact.gains[n]), float(near[n] ** 2), float(far[n] ** 2), *_of(pool, i))
+        Scored(
+            candidate=pool.candidates[i],
+            expected=float(expected[i]),
+            gain=float(exact.gains[n]),
+            low=float(near[n] ** 2),
+            high=float(far[n] ** 2),
+            values=pool.values[i],
+            variances=pool.variances[i],
+        )
         for n, i in enumerate(best)
     ]
-
-
-def _of(pool: Joined, i: int) -> tuple[Floats, Floats]:
-    return pool.values[i], pool.variances[i]
 
 
 def greedy(

@@ -33,11 +33,15 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Joined:
-    """All candidates of one key of the request: ``values`` and error ``variances`` (candidates, own cells)."""
+    """All candidates of one key of the request: ``values`` and error ``variances`` (candidates, own cells).
+
+    ``unsure``: the variance of the noise that is left in a candidate's values, (candidates,), over all cells.
+    """
 
     candidates: tuple[Candidate, ...]
     values: Floats
     variances: Floats
+    unsure: Floats
 
 
 def means_of(offer: Offer, key: int) -> KeyMeans:
@@ -71,6 +75,7 @@ def joined(offers: Sequence[Offer], own_keys: Sequence[JoinKey], *, without: fro
         candidates: list[Candidate] = []
         values: list[Floats] = []
         variances: list[Floats] = []
+        unsure: list[Floats] = []
         for offer in offers:
             for key, theirs in enumerate(offer.keys):
                 if mine.overlap(theirs) < LEAST_OVERLAP:
@@ -79,13 +84,17 @@ def joined(offers: Sequence[Offer], own_keys: Sequence[JoinKey], *, without: fro
                 at, means = mine.aligned(theirs), means_of(offer, key)
                 candidates += [Candidate(offer, key, own, column) for column in columns]
                 values.append(_placed(means.values, means.centre, at)[:, columns].T)
-                variances.append(_placed(means.variances, means.spread, at)[:, columns].T)
+                errors = _placed(means.variances, means.spread, at)[:, columns]
+                variances.append(errors.T)
+                # A mean that is kept to a share k of itself has noise of k times its error's variance.
+                unsure.append((errors * (1 - errors / means.spread[columns])).mean(axis=0))
         shape = (0, mine.cells)
         found.append(
             Joined(
                 tuple(candidates),
                 np.concatenate(values) if values else np.zeros(shape),
                 np.concatenate(variances) if variances else np.zeros(shape),
+                np.concatenate(unsure) if unsure else np.zeros(0),
             )
         )
     return found

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.maths.mean_join import likely_counts
 from siloquent.maths.moments import Moments
 from siloquent.maths.partial import ByKey
 from siloquent.maths.ridge import covariance_of, positive, ridge_of, slopes_of
@@ -146,20 +147,21 @@ class ReleasedSums:
         """With the features that were added, whose products follow from sums by key."""
         own = sums.shape[1]
         rows = max(float(counts.sum()), 1.0)
+        likely, unsure = likely_counts(counts, self.deviations[0] ** 2)
         covariance = covariance_of(Moments(rows, sums.sum(axis=0), second))
         ridge = ridge_of(max(own - 1, 1), self.deviations[2], rows)
         covariance[np.diag_indices(own - 1)] += ridge
         for values in self.added:
-            mean, means = float(values @ counts) / rows, sums.sum(axis=0) / rows
+            mean, means = float(values @ likely) / rows, sums.sum(axis=0) / rows
             cross = sums.T @ values / rows - mean * means
-            variance = max(float(values**2 @ counts) / rows - mean**2, _LEAST)
+            variance = max(float(values**2 @ likely) / rows - mean**2, _LEAST)
             covariance = _bordered(covariance, cross, variance)
-            sums = np.insert(sums, -1, values * counts, axis=1)
+            sums = np.insert(sums, -1, values * likely, axis=1)
         if self.added:
             covariance = positive(covariance)
             covariance[np.diag_indices(len(covariance) - 1)] += _LEAST
         del key
-        return ByKey(counts, sums, covariance)
+        return ByKey(likely, sums, covariance, (unsure, self.deviations[1] ** 2))
 
     def with_feature(self, key: int, values: Floats) -> ReleasedSums:
         """The release with a feature that is a function of ``key``."""
