@@ -40,6 +40,7 @@ task = "share"
 tables = ["patients"]
 columns = ["age", "dose", "ward", "sick"]
 protocols = ["share/1"]
+max_price = "2"
 moderators = ["office"]
 approve = "auto"
 """
@@ -106,7 +107,21 @@ def test_five_processes_and_a_relay_make_one_release(tmp_path: Path) -> None:
     assert len({release.counts.tobytes() for release in kept}) == 1
     assert all("as long as 4 of the 5 silos" in release.sentence() for release in kept)
     assert all(Person(tmp_path / name).spent("patients@1") > 0 for name in CLINICS)
+        _refused_for_another_declaration(tmp_path, bundles)
     assert Person(tmp_path / "hill").types("verify", release_id(kept[2])).status == 0
+
+
+def _refused_for_another_declaration(folder: Path, bundles: Path) -> None:
+    """The same processes, asked again after one clinic declared a column otherwise: it is named, and nobody pays."""
+    file = folder / "hill" / "schemas" / "patients.toml"
+    file.write_text(file.read_text().replace('outside = "drop"', 'outside = "clamp"'))
+    before = [Person(folder / name).spent("patients@1") for name in CLINICS]
+    (folder / "office" / "again.toml").write_text(SPEC.replace("age", "dose").replace('"dose", "dose"', '"dose"'))
+    refused = Person(folder / "office").types("share", "sum", "again.toml", "--bundle", str(bundles / "office"))
+    assert refused.status == 6
+    assert "hill" in refused.err
+    assert "'dose' differs" in " ".join((folder / log).read_text() for log in folder.glob("party-*.log"))
+    assert [Person(folder / name).spent("patients@1") for name in CLINICS] == before
 
 
 def _release(folder: Path) -> ShareRelease:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,12 +15,16 @@ from siloquent.federation.invitation import Invitation
 
 POLICY_FILE = "federation.toml"
 Verdict = Literal["auto", "ask", "refuse"]
-_KEYS = {"task", "tables", "columns", "protocols", "max_sets", "moderators", "approve"}
+_KEYS = {"task", "tables", "columns", "protocols", "max_sets", "max_price", "moderators", "approve"}
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One ``[[allow]]``: a session that stays inside all of it is approved at once, or shown to a person ("ask")."""
+    """One ``[[allow]]``: a session that stays inside all of it is approved at once, or shown to a person ("ask").
+
+    ``max_price``: the most that a session may cost, in the account's own epsilon or rho. Without it, what costs
+    something is for a person, whatever ``approve`` says.
+    """
 
     task: str
     tables: tuple[str, ...]
@@ -28,6 +33,7 @@ class Rule:
     moderators: tuple[str, ...]
     max_sets: int | None
     approve: Literal["auto", "ask"]
+    max_price: Fraction | None = None
 
     def covers(self, invitation: Invitation, moderator: str) -> bool:
         """Whether the session asks for nothing that this rule does not name."""
@@ -40,7 +46,12 @@ class Rule:
             and invitation.protocol in self.protocols
             and moderator in self.moderators
             and within
+            and (self.max_price is None or price_of(invitation) <= self.max_price)
         )
+
+    def verdict(self, invitation: Invitation) -> Verdict:
+        """What this rule says of a session that it covers."""
+        return "ask" if self.max_price is None and price_of(invitation) > 0 else self.approve
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +68,23 @@ class Policy:
         """
         if not self.rules:
             return "ask"
-        found = [rule.approve for rule in self.rules if rule.covers(invitation, moderator)]
+        found = [rule.verdict(invitation) for rule in self.rules if rule.covers(invitation, moderator)]
         if not found:
             return "refuse"
         return "auto" if "auto" in found else "ask"
+
+
+def price_of(invitation: Invitation) -> float | Fraction:
+    """What a session costs each party's account, as its invitation says; the party's own task holds it to that.
+
+    >>> price_of(Invitation(protocol="sum/1", task="sketch", price="rho 1/2"))
+    Fraction(1, 2)
+    """
+    words = invitation.price.split()
+    try:
+        return Fraction(words[-1]) if words else Fraction(0)
+    except (ValueError, ZeroDivisionError):
+        return float("inf")  # a price that cannot be read is within no limit
 
 
 def read_policy(folder: Path) -> Policy:
@@ -99,4 +123,17 @@ def _rule(path: Path, number: int, entry: Mapping[str, Any]) -> Rule:
     if entry["approve"] not in ("auto", "ask") or not (most is None or type(most) is int):
         raise SchemaError(f'{where}: approve is "auto" or "ask", max_sets a whole number.')
     tables, columns, protocols, moderators = map(tuple, lists)
-    return Rule(str(entry["task"]), tables, columns, protocols, moderators, most, entry["approve"])
+    price = _price(where, entry.get("max_price"))
+    return Rule(str(entry["task"]), tables, columns, protocols, moderators, most, entry["approve"], price)
+
+
+def _price(where: str, text: Any) -> Fraction | None:
+    if text is None:
+        return None
+    try:
+        price = Fraction(text) if isinstance(text, str) else None
+    except (ValueError, ZeroDivisionError):
+        price = None
+    if price is None or price < 0:
+        raise SchemaError(f"{where}: max_price is an amount as text.", fix='max_price = "0.5"')
+    return price

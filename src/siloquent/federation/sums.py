@@ -44,7 +44,7 @@ MOST_LENGTH = 2**27
 MOST_TOTAL = 2**62
 TAILS = 100  # scales of noise that are kept free below 2^62: e^-100 is never met
 Y = "sum/y"  # the party's noisy vector, in its state until the end
-A1, A2, A3, A4, A5, A6 = "a1", "a2", "a3", "a4", "a5", "a6"
+A0, A1, A2, A3, A4, A5, A6 = "a0", "a1", "a2", "a3", "a4", "a5", "a6"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,8 @@ def give(channel: Channel, spec: SumSpec, noisy: Callable[[], NDArray[np.int64]]
             room; shape (n,). Called once in a session's life, however often the process is killed after it returned.
     Raises:
         ProtocolError: as the channel says; ``state_lost``: the vector is gone and not every worker has its share;
-            ``planner_mismatch``: the spec is for another number of parties than the session has.
+            ``planner_mismatch``: the spec is for another number of parties than the session has, or a worker was told
+            another one, such as one without its noise; then nothing was drawn or sent.
         RequestError: the vector has another shape.
     Privacy:
         Whoever lacks one worker's shares learns the sum over ``Sum.parties`` and no more (ChaCha20 is a PRG); what the
@@ -163,6 +164,8 @@ def give(channel: Channel, spec: SumSpec, noisy: Callable[[], NDArray[np.int64]]
     workers = _workers(channel)
     if spec.parties != len(channel.members.parties):  # min_parties is no more than that, by the spec
         raise ProtocolError("planner_mismatch", role=channel.members.moderator, step=A1)
+    for worker, payload in channel.gather(A0, workers).items():
+        _require_spec(unpack_json(payload), spec, worker, A0)
     channel.send(channel.members.moderator, A1, pack_json({"spec": spec.digest}))
     if not all(channel.sent(worker, A2) for worker in workers):
         for worker, share in _shares_of(channel, spec, workers, noisy).items():
@@ -188,6 +191,8 @@ def add(channel: Channel, spec: SumSpec, noise: WorkerNoise | None = None, *, ti
     if spec.noise == "workers" and noise is None:
         raise RequestError("This sum's noise is the workers' to draw, and this worker was started without a source.")
     moderator, workers = channel.members.moderator, _workers(channel)
+    for party in channel.members.parties:  # each party hears from this worker itself what it will do with its share
+        channel.send(party, A0, pack_json({"spec": spec.digest}))
     kept = channel.gather(A2, channel.members.parties, enough=spec.min_parties, timeout=timeout)
     channel.send(moderator, A3, pack_json({"parties": list(kept), "spec": spec.digest}))
     included = _included(channel, spec, unpack_json(channel.receive(A4, moderator)))

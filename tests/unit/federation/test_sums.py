@@ -32,6 +32,14 @@ def parts(spec: SumSpec = SPEC, **vectors: NDArray[np.int64]) -> dict[str, Calla
     return {**roles, **workers, "office": lambda channel: collect(channel, spec, timeout=SOON)}
 
 
+def tell_parties(network: MemoryNetwork | StoreNetwork, **told: SumSpec) -> None:
+    """What workers say first: the spec that each of them was told (w1, w2; default: the usual one)."""
+    for worker in MEMBERS.workers:
+        for party in MEMBERS.parties:
+            spec = told.get(worker, SPEC)
+            network.channel(worker).send(party, "a0", pack_json({"spec": spec.digest}))
+
+
 @pytest.mark.parametrize("network", [MemoryNetwork, StoreNetwork])
 def test_everybody_gets_the_exact_sum(network: type[MemoryNetwork]) -> None:
     results = run_all(network(MEMBERS), parts())
@@ -87,6 +95,7 @@ def test_a_killed_party_measures_once_and_sends_the_same_again() -> None:
         measured.append(1)
         return NORTH
 
+    tell_parties(network)
     first = network.channel("north")
     first.send = _dies_at_second_worker(first.send)  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
@@ -109,6 +118,7 @@ def _dies_at_second_worker(send: Callable[..., None]) -> Callable[..., None]:
 
 def test_a_party_whose_vector_is_gone_does_not_draw_anew() -> None:
     network = MemoryNetwork(MEMBERS)
+    tell_parties(network)
     north = network.channel("north")
     north.send = _dies_at_second_worker(north.send)  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
@@ -133,6 +143,24 @@ def test_another_spec_is_refused_at_the_first_step() -> None:
     with pytest.raises(ProtocolError) as refused:
         run_all(network, {**parts(), "north": lambda channel: give(channel, other, lambda: NORTH)})
     assert refused.value.code == "planner_mismatch"
+
+
+@pytest.mark.parametrize("worker", ["w1", "w2"])
+def test_a_party_draws_nothing_for_a_worker_that_was_told_another_spec(worker: str) -> None:
+    spec = SumSpec("test", 5, 10**9, parties=2, min_parties=2, noise="workers", scale=Fraction(3))
+    exact = SumSpec("test", 5, 10**9, parties=2, min_parties=2)
+    network, drawn = MemoryNetwork(MEMBERS), list[int]()
+
+    def noisy() -> NDArray[np.int64]:
+        drawn.append(1)
+        return NORTH
+
+    tell_parties(network, **{**dict.fromkeys(MEMBERS.workers, spec), worker: exact})
+    with pytest.raises(ProtocolError) as refused:
+        give(network.channel("north"), spec, noisy)
+    assert (refused.value.code, refused.value.role) == ("planner_mismatch", worker)
+    assert not drawn
+    assert not [key for key in network.traffic() if key[0] == "north"]
 
 
 def test_a_party_refuses_a_spec_for_another_number_of_parties_than_are_there() -> None:

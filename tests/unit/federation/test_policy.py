@@ -1,0 +1,59 @@
+"""What a party's owner allows without being asked: tables, columns, sets, and what a session may cost."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from siloquent.errors import SchemaError
+from siloquent.federation.invitation import Invitation
+from siloquent.federation.policy import Policy, Rule, read_policy
+
+FILE = """\
+[[allow]]
+task = "sketch"
+tables = ["vitals"]
+columns = ["bmi"]
+protocols = ["sketch-sum/1"]
+max_price = "0.5"
+moderators = ["office"]
+approve = "auto"
+"""
+
+
+def asked(price: str, columns: tuple[str, ...] = ("bmi",)) -> Invitation:
+    return Invitation("sketch-sum/1", "sketch", "sum", ("vitals",), columns, price=price)
+
+
+@pytest.mark.parametrize(
+    ("price", "verdict"),
+    [
+        ("rho 0.5", "auto"),
+        ("", "auto"),
+        ("rho 0.500000001", "refuse"),
+        ("epsilon 1e9", "refuse"),
+        ("not a lot", "refuse"),
+        ("rho 1/0", "refuse"),
+    ],
+)
+def test_a_session_that_costs_more_than_the_limit_is_refused(tmp_path: Path, price: str, verdict: str) -> None:
+    (tmp_path / "federation.toml").write_text(FILE)
+    policy = read_policy(tmp_path)
+    assert policy.rules[0].max_price == Fraction(1, 2)
+    assert policy.judge(asked(price), "office") == verdict
+    assert policy.judge(asked(price, ("bmi", "glucose")), "office") == "refuse"
+
+
+def test_what_costs_something_is_a_persons_without_a_limit() -> None:
+    free = Rule("sketch", ("vitals",), ("bmi",), ("sketch-sum/1",), ("office",), None, "auto")
+    assert Policy((free,)).judge(asked(""), "office") == "auto"
+    assert Policy((free,)).judge(asked("rho 0.0001"), "office") == "ask"
+
+
+@pytest.mark.parametrize("limit", ["0.5", '"a lot"', '"-1"', '"1/0"', "true"])
+def test_a_limit_that_is_no_amount_is_refused(tmp_path: Path, limit: str) -> None:
+    (tmp_path / "federation.toml").write_text(FILE.replace('"0.5"', limit))
+    with pytest.raises(SchemaError, match="rule 1: max_price"):
+        read_policy(tmp_path)
