@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from journeys.clinic import Person, Types
+from journeys.clinic import TOML, Person, Types, write_source
 from journeys.documents import faults
 from siloquent.cli.kinds import json_schema
 from siloquent.errors import UnknownName
+from siloquent.session import create_workspace
 
 BUILD = (
     "sketch",
@@ -118,11 +119,20 @@ def test_a_key_makes_it_free_the_second_time(owner: Person, types: Types) -> Non
 
 def test_sketches_of_one_plan_are_added_up(owner: Person, types: Types) -> None:
     assert types("sketch", "plan", *BUILD[2:], "-o", "plan.json").status == 0
-    for name in ("a", "b"):
-        assert types(*BUILD, "--plan", "plan.json", "--yes", "-o", name).status == 0
-    merged = types("sketch", "merge", "a", "b", "-o", "all", "--json").document
+    other = create_workspace(owner.folder / "river")
+    (other.schemas / "visits.toml").write_text(TOML.replace("SOURCE", write_source(other.folder, "csv")))
+    built = [*BUILD, "--plan", "plan.json", "--yes", "-o"]
+    assert types(*built, "a").status == 0
+    assert types("--workspace", "river", *built, "./b").status == 0
+    merged = types("sketch", "merge", "a", "./b", "-o", "all", "--json").document
     assert len(merged["receipts"]) == 2
     assert "A sum of 2 sketches" in merged["guarantee"]
+    for receipt in merged["receipts"]:
+        assert f"of ledger {receipt['ledger'][:12]}: Differential privacy for one row" in merged["guarantee"]
+    for place in ((), ("--workspace", "river")):  # each silo's ledger confirms its own part
+        assert "only file hashes and the receipt" in types(*place, "verify", str(owner.folder / "releases/all")).out
+    assert types(*built, "again").status == 0
+    assert "of one table, visits@1" in types("sketch", "merge", "a", "again", "-o", "both").err
     twice = types("sketch", "merge", "a", "a", "-o", "twice")
     assert twice.status == 2
     assert "merged twice" in twice.err

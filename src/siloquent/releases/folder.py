@@ -278,8 +278,17 @@ def _file_problems(folder: Path, manifest: Manifest) -> list[str]:
 
 
 def _receipt_problems(receipt: Mapping[str, Any], ledger: Ledger) -> list[str]:
-    if receipt.get("ledger") != ledger.id:
+    """What is wrong with a receipt; of a sum of several releases this ledger confirms those that are its own."""
+    every = receipt.get("all", [receipt])
+    if not isinstance(every, list) or not all(isinstance(one, Mapping) for one in every):
+        return ["Its receipt cannot be read."]
+    own = [one for one in every if one.get("ledger") == ledger.id]
+    if not own:
         return ["It has a receipt of another ledger."]
+    return [problem for one in own for problem in _place_problems(one, ledger)]
+
+
+def _place_problems(receipt: Mapping[str, Any], ledger: Ledger) -> list[str]:
     seq = receipt.get("seq")
     if not isinstance(seq, int) or seq < 1:
         return ["Its receipt has no place in the ledger."]

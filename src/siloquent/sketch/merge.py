@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 
 from siloquent.errors import RequestError
-from siloquent.sketch.sketch import Sketch
+from siloquent.sketch.sketch import Part, Sketch
 
 
 def merge(sketches: Sequence[Sketch]) -> Sketch:
     """The sketch of all silos' records together: counters, numbers of records and noise variances add up.
 
     Raises:
-        RequestError: Plans, noise, units or adjacencies differ (it says which), or a release is in there twice.
+        RequestError: Plans, noise, units or adjacencies differ (it says which), or records would count twice.
     Privacy:
-        Post-processing of releases. A person in one silo has that silo's guarantee; in several, their sum.
+        Post-processing of releases: each part is protected by its own noise, and by nothing that the others add, since
+        who holds parts of a sum can take them off again. A person in one silo has that silo's guarantee; in several,
+        their sum.
     """
     if not sketches:
         raise RequestError("There is no sketch to merge.", fix="siloquent sketch merge a b -o all")
@@ -30,9 +33,7 @@ def merge(sketches: Sequence[Sketch]) -> Sketch:
                     fix="build all of them from one plan file: siloquent sketch plan .. -o plan.json",
                 )
     parts = tuple(part for sketch in sketches for part in sketch.parts)
-    places = [(part.ledger, part.seq) for part in parts]
-    if len(set(places)) < len(places):
-        raise RequestError("One release is merged twice: its records would count twice.", fix="name each sketch once")
+    _require_apart(sketches, parts)
     sizes = [sketch.sizes for sketch in sketches if sketch.sizes is not None]
     return replace(
         first,
@@ -43,6 +44,29 @@ def merge(sketches: Sequence[Sketch]) -> Sketch:
         parts=parts,
         notes=tuple(dict.fromkeys(note for sketch in sketches for note in sketch.notes)),
     )
+
+
+def _require_apart(sketches: Sequence[Sketch], parts: Sequence[Part]) -> None:
+    """No records twice: not by one release, not by one sum that several silos keep, not by two sketches of a table."""
+    places, accounts = ([key(part) for part in parts] for key in (_place, _account))
+    copies = any(np.array_equal(a.counters, b.counters) for a, b in combinations(sketches, 2))
+    if len(set(places)) < len(places) or copies:
+        raise RequestError("One release is merged twice: its records would count twice.", fix="name each sketch once")
+    twice = next((account for i, account in enumerate(accounts) if account in accounts[:i]), None)
+    if twice is not None:
+        raise RequestError(
+            f"Two of these sketches are of one table, {twice[1]}: its records would count twice.",
+            fix="merge one sketch of each silo",
+        )
+
+
+def _place(part: Part) -> tuple[str, int]:
+    return part.ledger, part.seq
+
+
+def _account(part: Part) -> tuple[str, str]:
+    """The table and epoch whose records it holds, whichever analyst paid."""
+    return part.ledger, part.account.partition("/")[0]
 
 
 def _compared(one: Sketch, other: Sketch) -> list[tuple[str, object, object]]:

@@ -116,8 +116,18 @@ def _entries(sketch: Sketch) -> tuple[ReleaseFile, ...]:
     )
 
 
+def _receipt(sketch: Sketch) -> dict[str, object]:
+    """The first part's place in its ledger, and of a sum the places of all."""
+    places = [
+        {"ledger": part.ledger, "seq": part.seq, "hash": part.hash, "account": part.account} for part in sketch.parts
+    ]
+    first = {name: places[0][name] for name in ("ledger", "seq", "hash")}
+    return {**first, "parts": len(places), **({"all": places} if len(places) > 1 else {})}
+
+
 def _manifest(sketch: Sketch) -> Manifest:
     first = sketch.parts[0]
+    accounts = ", ".join(dict.fromkeys(part.account for part in sketch.parts))
     return Manifest(
         id=sketch_id(sketch),
         task="sketch",
@@ -125,9 +135,9 @@ def _manifest(sketch: Sketch) -> Manifest:
         table=sketch.table,
         schema=f"sha256:{sketch.schema_digest}",
         request={"query": f"sketch {sketch.table}", "sketch": sketch.request, "plan": sketch.plan.digest},
-        guarantee={"sentence": sketch.sentence(), "account": first.account, "unit": first.unit},
+        guarantee={"sentence": sketch.sentence(), "account": accounts, "unit": first.unit},
         accuracy={"promise": "each answer carries its interval", "beta": "1/20", "label": "simultaneous per point"},
-        receipt={"ledger": first.ledger, "seq": first.seq, "hash": first.hash, "parts": len(sketch.parts)},
+        receipt=_receipt(sketch),
         files=(),
         known=("counters are neither rounded nor clamped at zero", *sketch.notes),
     )

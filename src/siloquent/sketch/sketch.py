@@ -110,7 +110,10 @@ class Sketch:
         """The guarantee in words."""
         if len(self.parts) == 1:
             return self.parts[0].guarantee
-        each = " ".join(f"({i}) {part.guarantee}" for i, part in enumerate(self.parts, start=1))
+        each = " ".join(
+            f"({i}) {part.account}, entry {part.seq} of ledger {part.ledger[:12]}: {part.guarantee}"
+            for i, part in enumerate(self.parts, start=1)
+        )
         return (
             f"A sum of {len(self.parts)} sketches, each with a guarantee of its own. For people whose records are in "
             f"one silo, that silo's holds; for those in several, their costs add up. {each}"

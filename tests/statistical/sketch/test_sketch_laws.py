@@ -199,7 +199,7 @@ def test_merged_noise_has_the_sum_of_the_parts_variances() -> None:
     parts = [
         replace(
             as_sketch(made, noisy(made, zeros, made.parameter), np.zeros(1, np.int64)),
-            parts=(Part("t@1", "led", i + 1, "h", "", "one row", "add-remove"),),
+            parts=(Part("t@1", f"led{i}", 1, "h", "", "one row", "add-remove"),),
         )
         for i in range(10)
     ]

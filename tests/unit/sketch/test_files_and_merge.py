@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from siloquent.errors import ReleaseError, RequestError
+from siloquent.releases import read_manifest
 from siloquent.sketch import (
     Budget,
     Density,
@@ -22,6 +23,7 @@ from siloquent.sketch import (
     load_sketch,
     merge,
     plan,
+    save_sketch,
     sketch_from_bytes,
 )
 from siloquent.sketch.hash_plan import hash_plan_from_json
@@ -153,6 +155,12 @@ def test_what_does_not_fit_together_is_not_added_up(tmp_path: Path, made: Sketch
         merge([one, replace(two, parts=(replace(two.parts[0], unit="all rows of one person"),))])
     with pytest.raises(RequestError, match="no sketch"):
         merge([])
+    again = replace(two, parts=(replace(one.parts[0], seq=9, account="points@1/ana"),))
+    with pytest.raises(RequestError, match="of one table, points@1: its records would count twice"):
+        merge([one, again])
+    copy = replace(one, parts=two.parts)  # a sum that several silos keep, each in its own ledger
+    with pytest.raises(RequestError, match="merged twice"):
+        merge([one, copy])
 
 
 def test_a_merged_sketch_is_a_release_of_its_own(tmp_path: Path) -> None:
@@ -161,6 +169,24 @@ def test_a_merged_sketch_is_a_release_of_its_own(tmp_path: Path) -> None:
     folder = opened.sketch.save(whole)
     assert folder.name.startswith("m-")
     assert len(opened.sketch.load(folder).parts) == 2
+    receipt = read_manifest(folder).receipt
+    assert [(one["ledger"], one["seq"], one["hash"], one["account"]) for one in receipt["all"]] == [
+        (part.ledger, part.seq, part.hash, part.account) for part in whole.parts
+    ]
+    assert all(f"ledger {part.ledger[:12]}" in whole.sentence() for part in whole.parts)
+
+
+def test_another_sum_does_not_take_the_place_of_one_with_the_same_first_part(tmp_path: Path) -> None:
+    one, two, three = silos(tmp_path / "silos", budget=Budget(epsilon="5"))
+    folder = save_sketch(merge([one, two]), tmp_path / "all")
+    assert save_sketch(merge([one, two]), folder) == folder
+    with pytest.raises(ReleaseError, match="is another one"):
+        save_sketch(merge([one, three]), folder)
+
+
+def test_who_holds_a_part_of_a_sum_can_take_it_off_again(tmp_path: Path) -> None:
+    one, two = silos(tmp_path, 2, budget=Budget(epsilon="5"))
+    assert np.array_equal(merge([one, two]).counters - one.counters, two.counters)  # so each needs noise of its own
 
 
 ASKED = {
