@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from siloquent.federation.crypto.framing import join_batches
 from siloquent.federation.crypto.worker import ChainWorker
 from siloquent.federation.payload import pack_bytes, pack_json, pack_words, unpack_bytes, unpack_json, unpack_words
 from siloquent.profile.measure import Snapshot
+from siloquent.profile.plan.planner import Excesses
 from siloquent.profile.task.terms import Terms
-from unit.profile.lattice import network, random_parts
+from unit.profile.lattice import exhaustive, network, random_parts
 from unit.profile.roles import honest, refused, tampering
 
 PARTS = random_parts(1, columns=4)
@@ -95,6 +97,40 @@ def test_a_worker_with_two_exponents_fails_the_canaries() -> None:
     parts = honest(net, PARTS)
     parts["w2"] = lambda channel: OtherExponents(channel, ToyGroup()).run()
     assert refused(net, parts) == "canary_failed"
+
+
+def spoiling(channel: Channel) -> None:
+    """W_2 that sends random elements for others' values: nothing seems to be shared."""
+
+    class Spoils(ChainWorker):
+        def _hopped(self, chunk: int, queries: list[int], sizes: list[int], *, exact: bool) -> bytes:
+            message = super()._hopped(chunk, queries, sizes, exact=exact)
+            group = ToyGroup()
+            wide = np.random.default_rng([*channel.session[:4], chunk])
+            batches = [group.from_uniform(wide.bytes(2 * len(b))) for b in batches_of(message)]
+            return pack_bytes(join_batches(batches))
+
+    Spoils(channel, ToyGroup()).run()
+
+
+def test_lost_equalities_invent_dependencies_and_only_canaries_tell() -> None:
+    """Declared: what seems to be shared by nobody seems to hold everywhere that it holds inside each party."""
+    house = np.array([[0, 0], [1, 1], [2, 2]])
+    parts = [house, (house + np.array([0, 1])) % 3, house]
+    assert exhaustive([np.concatenate(parts)]) == []
+    for canaries, ends in ((0, "no refusal"), (Fraction(1, 20), "canary_failed")):
+        net = network(3, 3)
+        roles = honest(net, parts, canaries=canaries, min_rows=2)
+        roles["w2"] = spoiling
+        assert refused(net, roles) == ends
+
+
+def test_a_larger_set_that_shares_more_than_a_smaller_one_is_refused() -> None:
+    known = Excesses({0b01: 3, 0b11: 4, 0b101: 3})
+    assert known.is_equal(0b01, 0b101)
+    with pytest.raises(ProtocolError) as refused_:
+        known.is_equal(0b01, 0b11)
+    assert refused_.value.code == "canary_failed"
 
 
 def test_a_worker_that_copies_one_batch_over_anothers_fails_the_canaries() -> None:

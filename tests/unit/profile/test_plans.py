@@ -45,6 +45,11 @@ def test_made_up_values_fit_into_every_partys_batch_and_give_the_counts_that_are
         assert plan_from_plain(plan.to_plain(), sizes) == plan
 
 
+def test_every_made_up_request_shares_something() -> None:
+    for size in (1, 2, 3, 8):
+        assert all(sharing_plan([size] * 3, SEED, SESSION, query).shares for query in range(200))
+
+
 @pytest.mark.parametrize("plain", [[[1, 2]], [[3, 0]], [[3, 99]], [[8, 1]], [[3, 1], [3, 1]], [["a", 1]], 7, [[3]]])
 def test_a_sharing_plan_that_cannot_be_is_refused(plain: object) -> None:
     with pytest.raises((ValueError, TypeError)):

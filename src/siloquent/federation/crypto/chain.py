@@ -13,10 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ProtocolError
-from siloquent.federation.crypto.group import WIDE, Group
+from siloquent.federation.crypto.group import Group
+from siloquent.federation.crypto.hashing import hash_to_group
 from siloquent.federation.crypto.permute import permuted
 from siloquent.federation.crypto.points import POINT, as_rows
-from siloquent.federation.crypto.seeds import derive, scalar_of, stream
+from siloquent.federation.crypto.seeds import derive, scalar_of
+
+_FILLING = b"siloquent/filling/1"
 
 
 def blinded(
@@ -30,7 +33,9 @@ def blinded(
     query: int,
     attempt: int = 0,
 ) -> bytes:
-    """A party's batch: ``hashed`` times its blinding factor, filled up to ``size`` with random elements, shuffled.
+    """A party's batch: ``hashed``, filled up to ``size`` with random elements, times its blinding factor, shuffled.
+
+    Filling is made as values are, so that a batch takes the same time however many values are in it.
 
     Args:
         hashed: One element for each different value, none twice.
@@ -46,9 +51,9 @@ def blinded(
     factor = _blinding(group, shared[0], session, query, attempt)
     for seed in shared[1:]:
         factor = group.product(factor, _blinding(group, seed, session, query, attempt))
-    # The map of uniform bytes and a multiple of a hashed value have one law: uniform elements.
-    filling = group.from_uniform(stream(own, "padding", session, query, attempt, size=WIDE * missing))
-    return permuted(group.times(hashed, factor) + filling, derive(own, "order", session, query, attempt))
+    made_up = (derive(own, "padding", session, query, attempt, index) for index in range(missing))
+    filled = hashed + hash_to_group(group, made_up, _FILLING)
+    return permuted(group.times(filled, factor), derive(own, "order", session, query, attempt))
 
 
 def hop(

@@ -40,7 +40,10 @@ class SharingPlan:
 
 
 def sharing_plan(sizes: Sequence[int], seed: bytes, session: bytes, query: int) -> SharingPlan:
-    """A random plan in which no party holds more values than its batch has places; counts are log-uniform."""
+    """A random plan in which no party holds more values than its batch has places; counts are log-uniform.
+
+    One value at least is shared: a request in which nothing is could not tell that equalities were lost.
+    """
     groups = [group for group in range(2 ** len(sizes)) if group.bit_count() >= 2]
     words = np.frombuffer(stream(seed, "sharing", session, query, size=8 * len(groups)), dtype="<u8")
     left = list(sizes)
@@ -53,7 +56,7 @@ def sharing_plan(sizes: Sequence[int], seed: bytes, session: bytes, query: int) 
             shares.append((group, count))
         for party in members:
             left[party] -= max(0, count)
-    return SharingPlan(tuple(shares))
+    return SharingPlan(tuple(shares) or ((groups[-1], 1),))
 
 
 def plan_from_plain(plain: Any, sizes: Sequence[int]) -> SharingPlan:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from siloquent.errors import ProtocolError
 from siloquent.maths.dependencies import FD, columns_of
 from siloquent.profile.plan.knowledge import Answers, Knowledge, extremes
 
@@ -169,7 +170,13 @@ class Excesses:
         return self._noted(self.values[asked] == 0)
 
     def is_equal(self, one: int, other: int) -> bool:
-        """Whether two sets have one E."""
+        """Whether two sets have one E; ``other`` is ``one`` with columns that depend on it in every party.
+
+        Raises:
+            ProtocolError: ``canary_failed``: the larger set has the larger E, which no rows can have.
+        """
+        if self.values[one] < self.values[other]:
+            raise ProtocolError("canary_failed")
         return self._noted(self.values[one] == self.values[other])
 
     def _noted(self, bit: bool) -> bool:

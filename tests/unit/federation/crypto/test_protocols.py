@@ -83,6 +83,29 @@ def test_a_batch_of_more_values_than_places_is_refused() -> None:
     assert refused.value.code == "batch_size"
 
 
+class Counting(ToyGroup):
+    """How often the dear operations are done."""
+
+    def __init__(self) -> None:
+        self.maps = self.multiples = 0
+
+    def from_uniform(self, wide: bytes) -> bytes:
+        self.maps += len(wide) // 64
+        return super().from_uniform(wide)
+
+    def times(self, batch: bytes, scalar: bytes) -> bytes:
+        self.multiples += len(batch) // 32
+        return super().times(batch, scalar)
+
+
+@pytest.mark.parametrize("values", [set(), {1}, set(range(20))], ids=len)
+def test_a_full_batch_takes_the_same_work_whatever_is_in_it(values: set[int]) -> None:
+    group = Counting()
+    points = hashed(group, values)
+    chain.blinded(group, points, 20, shared=[seed(1), seed(2)], own=seed(3), session=SESSION, query=0)
+    assert (group.maps, group.multiples) == (20, 20)
+
+
 def test_two_queries_over_the_same_values_share_no_element() -> None:
     group = Ristretto()
     batches = [
