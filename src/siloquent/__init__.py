@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         sum_of,
         variance_of,
     )
+    from siloquent.remote import connect
     from siloquent.session import create_workspace
 
 __version__ = VERSION
@@ -34,6 +35,7 @@ __all__ = [
     "Session",
     "SiloquentError",
     "average_of",
+    "connect",
     "count",
     "create_workspace",
     "deviation_of",
@@ -51,6 +53,7 @@ _HOMES = {
     "Query": ("siloquent.explore", "Query"),
     "Session": ("siloquent.door", "Session"),
     "average_of": ("siloquent.explore", "average_of"),
+    "connect": ("siloquent.remote", "connect"),
     "count": ("siloquent.explore", "count"),
     "create_workspace": ("siloquent.session", "create_workspace"),
     "deviation_of": ("siloquent.explore", "deviation_of"),

@@ -18,6 +18,7 @@ from siloquent.cli import (
     federation,
     federation_run,
     history,
+    jobs,
     kinds,
     ledger,
     owner,
@@ -37,6 +38,8 @@ from siloquent.cli.commands import (
     NoColorOption,
     Options,
     QuietOption,
+    ServerOption,
+    TokenOption,
     WorkspaceOption,
     merged,
 )
@@ -65,6 +68,8 @@ def everywhere(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
     no_color: NoColorOption = False,
+    server: ServerOption = None,
+    token_file: TokenOption = None,
     version: Annotated[
         bool,
         typer.Option(
@@ -76,7 +81,7 @@ def everywhere(
 
     First: siloquent demo. Then: siloquent init DIR, siloquent check, siloquent explain "SELECT ..".
     """
-    context.obj = merged(Options(workspace, analyst, as_json, quiet, no_color), {})
+    context.obj = merged(Options(workspace, analyst, as_json, quiet, no_color, server, token_file), {})
 
 
 for _module in (
@@ -97,6 +102,7 @@ for _module in (
     budgets,
     releases,
     serve,
+    jobs,
     doctor,
     kinds,
 ):

@@ -17,7 +17,7 @@ import typer
 from siloquent.cli.problems import report
 from siloquent.cli.screen import Screen
 from siloquent.documents.problems import OwnerLog, keep_details, problem_of
-from siloquent.errors import NotAllowed, SiloquentError
+from siloquent.errors import NotAllowed, RequestError, SiloquentError
 
 if TYPE_CHECKING:
     from siloquent.door import Session
@@ -34,6 +34,8 @@ class Options:
     as_json: bool = False
     quiet: bool = False
     no_color: bool = False
+    server: str | None = None
+    token_file: Path | None = None
     typed: tuple[str, ...] = ()
     """The command and its own arguments, without the global options."""
 
@@ -73,6 +75,8 @@ class Options:
 
         shared = ["--workspace", str(self.workspace)] if self.workspace else []
         shared += ["--analyst", self.analyst] if self.analyst else []
+        shared += ["--server", self.server] if self.server else []
+        shared += ["--token-file", str(self.token_file)] if self.token_file else []
         return shlex.join(["siloquent", *shared, *words])
 
     def again(self, *more: str) -> str:
@@ -105,26 +109,45 @@ QuietOption = Annotated[bool, typer.Option("--quiet", help="No notes on standard
 NoColorOption = Annotated[
     bool, typer.Option("--no-color", help="No colours, as with NO_COLOR.", rich_help_panel=EVERYWHERE)
 ]
+ServerOption = Annotated[
+    str | None,
+    typer.Option("--server", metavar="URL", help="Ask a server, with a token.", rich_help_panel=EVERYWHERE),
+]
+TokenOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help="The token for --server (default: SILOQUENT_TOKEN, or SILOQUENT_TOKEN_FILE names a file).",
+        rich_help_panel=EVERYWHERE,
+    ),
+]
 _GLOBAL: dict[str, tuple[Any, Any]] = {
     "workspace": (WorkspaceOption, None),
     "analyst": (AnalystOption, None),
     "as_json": (JsonOption, False),
     "quiet": (QuietOption, False),
     "no_color": (NoColorOption, False),
+    "server": (ServerOption, None),
+    "token_file": (TokenOption, None),
 }
 
 Body = Callable[..., int | None]
 
 
-def command(group: typer.Typer, name: str, body: Body, *, panel: str = "") -> None:
-    """Make ``body(options, ...)`` the command ``name``; it returns an exit status, or None for 0."""
+def command(group: typer.Typer, name: str, body: Body, *, panel: str = "", at_server: bool = False) -> None:
+    """Make ``body(options, ...)`` the command ``name``; it returns an exit status, or None for 0.
+
+    Args:
+        at_server: Whether the command is for servers alone; others are asked of one where ``over_http`` says how.
+    """
     own = inspect.signature(body, eval_str=True)
 
     @functools.wraps(body)
     def walk(context: typer.Context, **given: Any) -> None:
         options = merged(context.obj or Options(), {key: given.pop(key) for key in _GLOBAL})
         options = replace(options, typed=words_of(context))
-        raise typer.Exit(guarded(options, functools.partial(body, options, **given)))
+        raise typer.Exit(guarded(options, lambda: _body(options, body, at_server)(options, **given)))
 
     here = inspect.Parameter
     parameters = [
@@ -136,6 +159,33 @@ def command(group: typer.Typer, name: str, body: Body, *, panel: str = "") -> No
     walk.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     walk.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     group.command(name, rich_help_panel=panel or None)(walk)
+
+
+def _body(options: Options, body: Body, at_server: bool) -> Body:
+    """What runs: the command itself, or what it does at the server that was named.
+
+    Raises:
+        RequestError: a server was named and this is no command for one, or none was and it is.
+    """
+    if options.server is None:
+        if at_server:
+            raise RequestError("This is asked of a server.", fix=options.again("--server", "https://.."))
+        return body
+    if options.workspace is not None or options.analyst is not None:
+        raise RequestError(
+            "A server knows its workspace, and the token says who asks.", fix="leave --workspace and --analyst out"
+        )
+    if at_server:
+        return body
+    from siloquent.cli.over_http import BODIES
+
+    for words, there in BODIES.items():
+        if options.typed[: len(words)] == words:
+            return there
+    known = ", ".join(" ".join(words) for words in BODIES)
+    raise RequestError(
+        f"This works on a workspace on this machine. At a server: job, {known}.", fix="siloquent job list"
+    )
 
 
 def words_of(context: typer.Context) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ ROUTES: Mapping[str, frozenset[Role]] = MappingProxyType(
         "me": EVERYBODY | COLLECTOR,
         "list_tables": EVERYBODY,
         "show_table": EVERYBODY,
+        "table_history": EVERYBODY,
         "put_table": OWNER,
         "check_table": OWNER,
         "upload": OWNER,

@@ -22,6 +22,7 @@ from siloquent.server.routes.bodies import TableBody
 
 router = APIRouter(route_class=Guarded)
 _TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
+MOST_QUESTIONS = 1_000
 _PARQUET = b"PAR1"
 _OTHERS = (b"PK", b"\x1f\x8b", b"\x7fELF", b"%PDF", b"ARROW1")
 
@@ -61,6 +62,24 @@ async def show_table(request: Request, table: str, person: Who) -> dict[str, Any
         return table_document(schema, {**account_document(account), "left": left})
 
     return await house_of(request).desk.run(person.analyst, work)
+
+
+@router.get("/tables/{table}/history")
+async def table_history(request: Request, table: str, person: Who) -> dict[str, Any]:
+    """The newest 1,000 questions asked of a table, oldest first, as far as the person may see them."""
+    require_table(person, table)
+
+    def work(session: Any) -> list[dict[str, Any]]:
+        from siloquent.explore import history
+
+        if table not in session.tables():
+            raise not_found()
+        return [one.to_json() for one in history(session, table)[-MOST_QUESTIONS:]]
+
+    house = house_of(request)
+    async with house.room.place(person.token):
+        questions = await house.desk.run(person.analyst, work)
+    return {"schema": "siloquent/history/1", "table": table, "questions": questions}
 
 
 @router.put("/tables/{table}", status_code=200)

@@ -1,0 +1,103 @@
+"""Work that a server does for a token: start it, look at it, wait for it, end it, fetch what it made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from siloquent.cli.commands import Options, command
+from siloquent.cli.over_http import connected, spec_at
+from siloquent.cli.screen import LEFT
+from siloquent.documents.plain import clean
+from siloquent.errors import RequestError
+
+Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    group = typer.Typer(help="Work on a server, with --server URL: sketch, synth, search and share.")
+    for name, body in (("start", start), ("list", list_all), ("show", show), ("wait", wait), ("cancel", cancel)):
+        command(group, name, body, at_server=True)
+    command(group, "fetch", fetch, at_server=True)
+    app.add_typer(group, name="job", rich_help_panel="Server")
+
+
+def start(
+    options: Options,
+    task: Annotated[str, typer.Argument(metavar="TASK", help="sketch, synth, search or share.")],
+    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The task's spec, TOML or JSON.")],
+    max_cost: Annotated[
+        str, typer.Option("--max-cost", metavar="X", help="Pay up to X in the account's epsilon or rho.")
+    ],
+    key: Annotated[
+        str | None, typer.Option("--key", help="A name for this job: starting it again with it is free.")
+    ] = None,
+) -> None:
+    """Start a job. It is charged once, whatever happens to the server or to this command."""
+    with connected(options) as session:
+        _tell(options, session.start(task, spec_at(spec), key=key, max_cost=max_cost))
+
+
+def list_all(options: Options) -> None:
+    """List the newest jobs."""
+    with connected(options) as session:
+        found = session.jobs()
+    if options.as_json:
+        options.screen.document({"schema": "siloquent/job-list/1", "jobs": found})
+        return
+    names = ("id", "name", "task", "state")
+    options.screen.table([(name, LEFT) for name in names], [tuple(clean(one[n]) for n in names) for one in found])
+
+
+def show(options: Options, job: Job) -> int:
+    """Show how far a job is; exit 1 if it failed."""
+    with connected(options) as session:
+        return _tell(options, session.job(job))
+
+
+def wait(options: Options, job: Job) -> int:
+    """Wait until a job has ended; exit 1 if it failed."""
+    with connected(options) as session:
+        return _tell(options, session.wait(job))
+
+
+def cancel(options: Options, job: Job) -> None:
+    """End a job that is not done. What it was charged stays."""
+    with connected(options) as session:
+        _tell(options, session.cancel(job))
+
+
+def fetch(
+    options: Options,
+    release: Annotated[str, typer.Argument(metavar="RELEASE", help="A release's id, as a job or an answer names it.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="A new folder for its files.")],
+) -> None:
+    """Fetch a release's files from the server."""
+    with connected(options) as session:
+        found = session.release(release)
+        try:
+            output.mkdir()
+        except OSError as failed:
+            raise RequestError(f"{output} cannot be made: {failed.strerror}.", fix="name a new folder") from None
+        for file in found["files"]:
+            if Path(file["name"]).name != file["name"]:
+                raise RequestError("The server names a file outside of the release.", fix="do not use it")
+            session.download(release, file["name"], output / file["name"])
+    if options.as_json:
+        options.screen.document(found)
+    else:
+        options.screen.line(f"{len(found['files'])} files of {clean(release)} are in {output}.")
+
+
+def _tell(options: Options, job: dict[str, Any]) -> int:
+    if options.as_json:
+        options.screen.document(job)
+        return int(job["state"] == "failed")
+    result = job["result"] or {}
+    facts = [("job", job["id"]), ("task", job["task"]), ("state", job["state"])]
+    facts += [(name, str(result[name])) for name in ("release", "detail", "fix") if result.get(name)]
+    options.screen.facts([(name, clean(text)) for name, text in facts])
+    return int(job["state"] == "failed")

@@ -1,0 +1,135 @@
+"""Answers and prices as a server tells them: the same names as in ``siloquent.explore``, read off their documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from siloquent.explore import Answer
+
+if TYPE_CHECKING:
+    from siloquent.privacy import Guarantee
+
+
+@dataclass(frozen=True, slots=True)
+class ToldGuarantee:
+    """A guarantee in the server's words; its numbers are in the ledger there."""
+
+    words: str
+
+    def sentence(self) -> str:
+        """The guarantee."""
+        return self.words
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteAnswer(Answer):
+    """An answer from a server. Its amounts have six digits: what was paid is rounded up, what is left down."""
+
+    document: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """The document as it came."""
+        return dict(self.document)
+
+
+def answer_of(document: dict[str, Any], *, replayed: bool) -> RemoteAnswer:
+    """The answer that a document of kind ``siloquent/answer/1`` tells.
+
+    Args:
+        replayed: Whether it had been given before, so that nothing was charged now.
+    """
+    from typing import cast
+
+    from siloquent.explore.spec.answer import Kept, KeptItem, Paid, Placed
+
+    kept, cost = document["accuracy"], document["cost"]
+    symbol = "rho" if "rho" in cost else "epsilon"
+    items = tuple(
+        KeptItem(one["column"], None if one["alpha"] is None else Fraction(one["alpha"]), one["unit"])
+        for one in kept.get("items", ())
+    )
+    placed = [Placed(one["ledger"], one["seq"], one["hash"]) for one in document.get("earlier_receipts", ())]
+    receipt = document["receipt"]
+    document = {**document, "replayed": replayed}
+    return RemoteAnswer(
+        task=document["task"],
+        table_name=document["table"],
+        request="",
+        schema_digest="",
+        kind=document["kind"],
+        columns=tuple(document["columns"]),
+        rows=tuple(tuple(row) for row in document["rows"]),
+        promise=document["promise"],
+        accuracy=Kept(
+            Fraction(kept["alpha"]), Fraction(kept["beta"]), kept["label"], kept["unit"], items, tuple(kept["sources"])
+        ),
+        cost=Paid(cost["account"], symbol, Fraction(cost[symbol]), Fraction(cost["left"])),
+        guarantee=cast("Guarantee", ToldGuarantee(document["guarantee"])),  # its sentence is all that is asked of it
+        receipt=Placed(receipt["ledger"], receipt["seq"], receipt["hash"]),
+        mechanism=document["mechanism"],
+        replayed=replayed,
+        notes=tuple(document["notes"]),
+        earlier=tuple(placed),
+        document=document,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteExplanation:
+    """What a question would cost, as a server says it; the names are those of ``siloquent.explore.Explanation``."""
+
+    document: Mapping[str, Any]
+
+    @property
+    def symbol(self) -> str:
+        """Epsilon or rho."""
+        return "rho" if "rho" in self.document["cost"] else "epsilon"
+
+    @property
+    def price(self) -> Fraction:
+        """What would be charged, in the account's epsilon or rho, rounded up."""
+        return Fraction(self.document["cost"][self.symbol])
+
+    @property
+    def epsilon(self) -> float | None:
+        """The price's meaning in epsilon, where the account counts in rho."""
+        told = self.document["cost"].get("epsilon")
+        return float(told) if self.symbol == "rho" and told is not None else None
+
+    @property
+    def account(self) -> str:
+        """The account that would pay."""
+        return str(self.document["account"])
+
+    @property
+    def left_before(self) -> Fraction:
+        """What is left now, rounded down."""
+        return Fraction(self.document["left_before"])
+
+    @property
+    def left_after(self) -> Fraction | None:
+        """What would be left; None if it does not fit."""
+        told = self.document["left_after"]
+        return None if told is None else Fraction(told)
+
+    @property
+    def promise(self) -> str:
+        """What would be promised."""
+        return str(self.document["promise"])
+
+    @property
+    def chosen(self) -> str:
+        """The mechanism's name; empty where a question takes several."""
+        return str(self.document.get("chosen", ""))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else there is to say."""
+        return tuple(self.document["notes"])
+
+    def to_json(self) -> dict[str, Any]:
+        """The document as it came."""
+        return dict(self.document)

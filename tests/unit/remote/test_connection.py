@@ -1,0 +1,218 @@
+"""The way to a server: where a token may travel, whom it trusts, what is said twice, and what may come back."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from siloquent.errors import BudgetExceeded, NotAllowed, RequestError, UnknownName
+from siloquent.remote import connect
+from siloquent.remote.connection import Connection, error_of, find_token
+
+TOKEN = "sq_00000000_" + "A" * 43
+Answer = tuple[int, dict[str, str], bytes]
+
+
+@contextmanager
+def peer(*answers: Answer | None, tls: ssl.SSLContext | None = None) -> Iterator[tuple[str, list[Any]]]:
+    """A peer that gives these answers in turn, the last one for ever; None: it hangs up. And what it was sent."""
+    heard: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            heard.append((self.path, dict(self.headers), body))
+            answer = answers[min(len(heard), len(answers)) - 1]
+            if answer is None:
+                self.close_connection = True
+                return
+            status, headers, data = answer
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST  # noqa: N815 - the standard library's own name
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}", heard
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate for 127.0.0.1 that nobody vouches for, with its key in one file."""
+    from ipaddress import ip_address
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "clinic")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    file = tmp_path / "clinic.pem"
+    file.write_bytes(
+        made.public_bytes(serialization.Encoding.PEM)
+        + key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return file
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://clinic.example.org",
+        "ftp://x",
+        "clinic",
+        "https://ana@x",
+        "https://x?token=1",
+        "http://127.0.0.1.evil.org",
+    ],
+)
+def test_a_token_goes_nowhere_without_tls_but_to_this_machine(address: str) -> None:
+    with pytest.raises(RequestError, match=r"TLS|address"):
+        Connection(address, TOKEN)
+
+
+@pytest.mark.parametrize("token", ["a b", "a\r\nX: y", "caf\xe9"])
+def test_what_cannot_be_a_token_is_not_sent(token: str) -> None:
+    with pytest.raises(RequestError, match="token"):
+        Connection("https://clinic.example.org", token)
+
+
+def test_a_token_is_in_no_representation() -> None:
+    assert TOKEN not in repr(Connection("https://clinic.example.org", TOKEN))
+
+
+def test_a_token_comes_from_a_file_of_ones_own_or_the_environment(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(TOKEN + "\n")
+    file.chmod(0o600)
+    assert find_token(file, environment={}) == TOKEN
+    assert find_token(environment={"SILOQUENT_TOKEN_FILE": str(file)}) == TOKEN
+    assert find_token(environment={"SILOQUENT_TOKEN": "sq_x", "SILOQUENT_TOKEN_FILE": str(file)}) == "sq_x"
+    file.chmod(0o640)
+    for wrong in (file, tmp_path / "none"):
+        with pytest.raises(NotAllowed, match="token"):
+            find_token(wrong, environment={})
+    with pytest.raises(NotAllowed, match="token"):
+        find_token(environment={})
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused_before_the_token_is_sent(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate)
+    with peer((200, {}, b"{}"), tls=tls) as (address, heard):
+        with pytest.raises(RequestError, match="certificate"):
+            Connection(address, TOKEN).send("GET", "/me")
+        assert heard == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert Connection(address, TOKEN).send("GET", "/me").document() == {}
+        with pytest.raises(RequestError, match="certificate"):
+            Connection(address.replace("127.0.0.1", "localhost"), TOKEN).send("GET", "/me")
+
+
+def test_what_spends_is_sent_again_under_its_key_when_the_connection_breaks() -> None:
+    with peer(None, (429, {"Retry-After": "0"}, b"{}"), (200, {}, b'{"a": 1}')) as (address, heard):
+        reply = Connection(address, TOKEN).send("POST", "/answers", {"sql": "x"}, key="k")
+    assert reply.document() == {"a": 1}
+    assert {(path, headers["Idempotency-Key"], body) for path, headers, body in heard} == {
+        ("/v1/answers", "k", b'{"sql": "x"}')
+    }
+    assert len(heard) == 3
+
+
+def test_what_has_no_key_and_changes_something_is_sent_once() -> None:
+    with peer(None) as (address, heard), pytest.raises(RequestError, match="Nobody answers"):
+        Connection(address, TOKEN).send("POST", "/tokens", {})
+    assert len(heard) == 1
+
+
+def test_a_server_that_never_answers_leaves_word_of_what_may_be_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("siloquent.remote.connection.ATTEMPTS", 2)
+    with peer(None) as (address, _), pytest.raises(RequestError, match="Nobody answers") as lost:
+        Connection(address, TOKEN).send("POST", "/answers", {"sql": "x"}, key="k")
+    assert "perhaps the price" in lost.value.spent
+    assert "'k'" in lost.value.fix
+
+
+def test_a_redirect_is_not_followed_with_the_token() -> None:
+    moved = (302, {"Location": "http://evil.example.org"}, b"moved")
+    with peer(moved) as (address, heard), pytest.raises(RequestError, match="no siloquent"):
+        Connection(address, TOKEN).send("GET", "/me").document()
+    assert len(heard) == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b"\xff", b"[" * 100_000])
+def test_what_answers_and_is_no_server_is_told_apart(body: bytes) -> None:
+    for status in (200, 500):
+        with peer((status, {}, body)) as (address, _), pytest.raises(RequestError, match="no siloquent"):
+            Connection(address, TOKEN).send("GET", "/me").document()
+
+
+def test_an_answer_beyond_all_bounds_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("siloquent.remote.connection.MOST_BYTES", 1_000)
+    with peer((200, {}, b"x" * 5_000)) as (address, _), pytest.raises(RequestError, match="at once"):
+        Connection(address, TOKEN).send("GET", "/me")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [(409, "budget_exceeded", BudgetExceeded), (404, "unknown_name", UnknownName), (403, "forged", NotAllowed),
+     (401, "unauthorised", NotAllowed), (429, "busy", RequestError)],
+)  # fmt: skip
+def test_a_problem_is_the_error_that_it_would_be_here(status: int, code: str, kind: type[Exception]) -> None:
+    error = error_of(status, json.dumps({"code": code, "detail": "so it is", "fix": "x", "notes": ["n"]}).encode())
+    assert type(error) is kind
+    assert (error.code, error.detail, error.fix, error.spent, error.__notes__) == (
+        code,
+        "so it is",
+        "x",
+        "nothing",
+        ["n"],
+    )
+
+
+def test_a_session_says_no_token_when_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SILOQUENT_TOKEN", "SILOQUENT_TOKEN_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(NotAllowed, match="token"):
+        connect("https://clinic.example.org")
