@@ -10,6 +10,7 @@ from benchmarks.published import SCHEMAS, TWELVE, Asked, question
 from benchmarks.row import Options, Row
 from siloquent.explore import parse
 from siloquent.explore.plan.planner import Plan, plan
+from siloquent.explore.plan.steps import Step, chart
 from siloquent.privacy import Cost, accountant, rho_of_epsilon
 
 PLENTY = Cost(10**17, 0)
@@ -41,9 +42,26 @@ def rows(options: Options) -> Iterator[Row]:
             found = planned(asked, "zcdp")
             ours = float(accountant("zcdp").price(found.event).amount)
             yield Row(name, ours=ours, goal=asked.rho, unit="rho", how=f"{found.chosen.name}; {how}")
+    yield from _quantiles(options)
     for name, at, goal, thesis in (("QW1", 0, 980, 53), ("QW2", 1, 195, 9)):
         if options.wants(f"fit-{name}"):
             each = accountant("zcdp").cost(planned(TWELVE[at], "zcdp").event).amount
             fit = math.floor(rho_of_epsilon(1, 1e-6) * 10**12) // each
             how = "questions at .02 |D| that fit into (1, 1e-6) of a zCDP account; thesis: its pure sum into 1"
             yield Row(f"fit-{name}", ours=fit, paper=thesis, goal=goal, better="higher", unit="questions", how=how)
+
+
+def _quantiles(options: Options) -> Iterator[Row]:
+    """Several quantiles off one measurement, beside a choice each."""
+    quartiles, deciles = ["0.25", "0.5", "0.75"], [f"0.{i}" for i in range(1, 10)]
+    for what, shares, goals in (("quartiles", quartiles, (1.5, 2.0)), ("deciles", deciles, (4.0, 6.0))):
+        items = ", ".join(f"QUANTILE(hourweek, {share})" for share in shares)
+        text = f"SELECT {items} FROM adult ERROR {', '.join(['2 PERCENT'] * len(shares))}"
+        for name, goal in zip(("pure", "zcdp"), goals, strict=True):
+            if not options.wants(f"quantiles-{name}-{what}"):
+                continue
+            first = chart(parse(text), SCHEMAS["adult"](name), left=PLENTY).first
+            book = accountant(name)
+            ours, apart = (float(book.price(Step(plans).event).amount) for plans in (first.plans, first.apart))
+            how = f"how much dearer a choice each is ({apart:.4g} for {ours:.4g}); Adult's hours, 2 % of |D|, beta 5e-4"
+            yield Row(f"quantiles-{name}-{what}", ours=apart / ours, goal=goal, better="higher", unit="x", how=how)

@@ -54,7 +54,7 @@ def merge_columns(workload: Workload) -> tuple[Workload, NDArray[np.int64]]:
     return np.ascontiguousarray(workload[:, first[counted][order]]), place[group.reshape(-1)]
 
 
-def is_disjoint(workload: Workload) -> bool:
+def is_disjoint(workload: NDArray[np.int64] | NDArray[np.float64]) -> bool:
     """No cell is counted by two predicates."""
     return bool(np.all(np.count_nonzero(workload, axis=0) <= 1))
 

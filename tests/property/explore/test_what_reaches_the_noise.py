@@ -83,7 +83,7 @@ def plans_of(query: Query, schema: TableSchema) -> Iterator[Plan]:
     course = chart(query, schema, left=left)
     steps = [course.first, course.second]
     if query.chooses_by_another:
-        steps.append(after(course, (), (0,), left=left))
+        steps.append(after(course, {}, (0,), left=left))
     for step in filter(None, steps):
         for plan in step.plans:
             for candidate in plan.candidates:
@@ -177,6 +177,8 @@ FAULTY = {
     "crossing": "BIN visits ON COUNT(*) WHERE W = {age <= 0, age <= 1, age <= 2} HAVING COUNT(*) > 2 ERROR 90",
     "top": "BIN visits ON COUNT(*) WHERE W = {ward = 'A', ward != 'A', ill} ORDER BY COUNT(*) LIMIT 1 ERROR 90",
     "median": "SELECT MEDIAN(age) FROM visits ERROR 15",
+    "quantiles": "SELECT ward, QUANTILE(age, 0.1), QUANTILE(age, 0.2), QUANTILE(age, 0.7), QUANTILE(age, 0.8), "
+    "QUANTILE(age, 0.9) FROM visits GROUP BY ward ERROR 90, 90, 90, 90, 90",
 }
 TOP_SUM = "BIN visits ON SUM(cost) WHERE W = {ward = 'A', ward != 'A', ill} ORDER BY SUM(cost) LIMIT 1 ERROR 900"
 PRICES = {
@@ -207,7 +209,8 @@ def runs(
 
 
 @pytest.mark.parametrize(
-    ("name", "accountant"), [*((name, "pure") for name in FAULTY), ("sums of blocks", "zcdp"), ("grid", "zcdp")]
+    ("name", "accountant"),
+    [(name, "pure") for name in FAULTY] + [(name, "zcdp") for name in ("sums of blocks", "grid", "quantiles")],
 )
 def test_half_of_a_price_is_seen(name: str, accountant: str) -> None:
     with runs(accountant, "replace-one", FAULTY[name]) as (many, found):
@@ -220,7 +223,7 @@ def test_half_of_a_price_is_seen(name: str, accountant: str) -> None:
 
 
 @pytest.mark.parametrize("accountant", BUDGET)
-@pytest.mark.parametrize("name", ["groups", "sums", "blocks", "sums of blocks", "iceberg"])
+@pytest.mark.parametrize("name", ["groups", "sums", "blocks", "sums of blocks", "iceberg", "quantiles"])
 def test_the_price_of_adding_a_unit_paid_for_replacing_one_is_seen(name: str, accountant: str) -> None:
     with runs(accountant, "add-remove", FAULTY[name]) as (many, found):
         for run in found:

@@ -13,10 +13,13 @@ import pytest
 from scipy.stats import binom
 
 from siloquent.explore.measure.quantile import utilities
+from siloquent.explore.measure.ranks import rank_errors
 from siloquent.explore.plan.planner import Plan
 from siloquent.explore.plan.steps import chart
 from siloquent.explore.spec import parse
 from siloquent.explore.spec.aggregates import Moment
+from siloquent.maths.strategies import reconstruct
+from siloquent.privacy import DiscreteLaplace
 from siloquent.privacy.noise import add_gaussian, add_laplace
 from siloquent.privacy.noise.selection import Rule, selections
 from unit.explore.plan.tables import PLENTY, table
@@ -26,6 +29,7 @@ FALSE_ALARM = 1e-9
 RUNS, BETA = 2_300, 0.05
 AVERAGE = "SELECT AVG(age) FROM visits ERROR 2 FOR AT LEAST 400 ROWS CONFIDENCE {}"
 MEDIAN = "SELECT MEDIAN(age) FROM visits ERROR 20 CONFIDENCE {}"
+QUARTILES = "SELECT QUANTILE(age, 0.25), MEDIAN(age), QUANTILE(age, 0.75) FROM visits ERROR 99, 99, 99 CONFIDENCE {}"
 ACCOUNTANTS = ["pure", "zcdp"]
 
 
@@ -62,6 +66,33 @@ def misses_of_median(plan: Plan, values: int = 100) -> int:
     scale = 2 / event.epsilon if flips else 2 / event.range  # type: ignore[union-attr]
     chosen = selections(exact, rate=1 / scale, rule=rule, times=RUNS)
     return int((-exact[chosen] > 2 * plan.alpha).sum())
+
+
+def misses_of_quartiles(plan: Plan) -> int:
+    """How often some number of rows up to a value, less a share of all, is further off: then a rank may be."""
+    (matrix,) = plan.chosen.strategy
+    assert isinstance(matrix, np.ndarray)
+    event, nothing = plan.event, np.zeros(RUNS * len(matrix), dtype=np.int64)
+    laplace = isinstance(event, DiscreteLaplace)
+    noise = add_laplace(nothing, scale=event.scale) if laplace else add_gaussian(nothing, variance=event.variance)  # type: ignore[union-attr]
+    back = reconstruct(rank_errors(100, [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)]), matrix)
+    assert back is not None
+    errors = noise.reshape(RUNS, -1) @ back.T
+    return int((np.abs(errors).max(axis=1) > float(plan.alpha)).sum())
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+def test_quartiles_read_off_one_measurement_keep_their_promise(accountant: str) -> None:
+    (plan,) = plans(QUARTILES.format("0.95"), accountant)
+    assert_rate_at_most(misses_of_quartiles(plan), RUNS, BETA)
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+def test_quartiles_with_too_much_noise_are_caught(accountant: str) -> None:
+    """Ranks go up and down together, so their bound is kept with room: four times the misses are planned for."""
+    (plan,) = plans(QUARTILES.format("0.8"), accountant)
+    with pytest.raises(AssertionError, match="hits in"):
+        assert_rate_at_most(misses_of_quartiles(plan), RUNS, BETA)
 
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)

@@ -55,7 +55,7 @@ def assemble(progress: Progress) -> Answer:
 def _values(progress: Progress) -> dict[Part, Released]:
     """What was measured for the answer's values, by what it is."""
     steps = progress.taken[1:] if progress.course.query.chooses_by_another else progress.taken
-    return {part.plan.query.aggregate: part for one in steps for part in one.parts}  # type: ignore[misc]
+    return {asked: found for one in steps for part in one.parts for asked, found in part.each.items()}
 
 
 def _estimate(progress: Progress) -> Estimate:

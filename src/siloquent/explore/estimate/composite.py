@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from siloquent.explore.estimate.ranks import read_off
 from siloquent.explore.estimate.reconstruct import Estimate, are_whole, chosen_by, shown, step_of, values_of
 from siloquent.explore.estimate.spread import Interval, Noisy, average, deviation, variance
 from siloquent.explore.plan.bounds import Part, parts_of
 from siloquent.explore.plan.planner import Plan
-from siloquent.explore.spec.aggregates import Average, Count, Deviation, Moment, Quantile, Sum, Variance
+from siloquent.explore.spec.aggregates import Average, Count, Deviation, Moment, Quantile, Ranks, Sum, Variance
 from siloquent.explore.spec.measured import Measured
 from siloquent.explore.spec.query import Accuracy, Item, Query
 from siloquent.schema import TableSchema
@@ -22,10 +23,11 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Released:
-    """A part as it was measured."""
+    """A part as it was measured; ``quantile``: what of it is meant, where several were measured together."""
 
     plan: Plan
     measured: Measured
+    quantile: Quantile | None = None
 
     @property
     def error(self) -> Fraction:
@@ -35,9 +37,19 @@ class Released:
     @property
     def values(self) -> list[Fraction]:
         """The values of the groups, or the places that were chosen for them."""
+        if self.quantile is not None:
+            return [Fraction(place) for place in read_off(self.plan.compiled, self.measured, self.quantile.fraction)]
         if self.measured.form == "chosen":
             return [Fraction(place) for place in self.measured.values]
         return values_of(self.plan.compiled, self.measured)
+
+    @property
+    def each(self) -> dict[Part, Released]:
+        """By what was asked: several where one measurement answers several quantiles."""
+        aggregate = self.plan.query.aggregate
+        if isinstance(aggregate, Ranks):
+            return {one: replace(self, quantile=one) for one in aggregate.quantiles}
+        return {aggregate: self}  # type: ignore[dict-item]
 
     @property
     def intervals(self) -> list[Interval]:

@@ -10,6 +10,7 @@ from siloquent.errors import LedgerError
 from siloquent.explore.estimate.composite import Released
 from siloquent.explore.estimate.reconstruct import reported
 from siloquent.explore.plan.steps import Course, Step
+from siloquent.explore.spec.aggregates import Aggregate, Quantile, Ranks
 from siloquent.explore.spec.measured import measurements
 from siloquent.ledger import Stored
 from siloquent.privacy import Composed, Event
@@ -40,6 +41,7 @@ class Progress:
             LedgerError: what is stored does not belong to the step.
         """
         found = measurements(stored.payload)
+        step = next((way for way in step.ways if len(way.plans) == len(found)), step)
         if len(found) != len(step.plans):
             raise LedgerError("A stored answer does not belong to this question.", fix="siloquent ledger verify")
         # What was promised then, also if today's planner would promise something else.
@@ -58,9 +60,12 @@ class Progress:
         return (part for one in self.taken for part in one.parts)
 
     @property
-    def values(self) -> list[list[Fraction]]:
-        """The values of each part of the first step; empty where it chose groups, which has no values to go on with."""
-        return [] if self.course.query.chooses_by_another else [part.values for part in self.taken[0].parts]
+    def values(self) -> dict[Aggregate, list[Fraction]]:
+        """The numbers of the first step, by what they are; none where it chose groups."""
+        if self.course.query.chooses_by_another:
+            return {}
+        numbers = {part.plan.query.aggregate: part for part in self.taken[0].parts}
+        return {one: part.values for one, part in numbers.items() if not isinstance(one, (Quantile, Ranks))}
 
     @property
     def chosen(self) -> list[int]:

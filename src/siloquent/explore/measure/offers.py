@@ -6,6 +6,7 @@ in about a millisecond. Nothing here knows rows.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP, Matrix, recon
 from siloquent.maths.calibration import Factor, gaussian_factor
 from siloquent.maths.sensitivity import Sensitivity, sensitivities
 from siloquent.maths.strategies import Calibrated, gaussian_strategy, laplace_strategy
-from siloquent.maths.strategies.base import QUANTUM_BITS
+from siloquent.maths.strategies.base import QUANTUM_BITS, Norm, reconstruct
 
 MOST_COLUMNS, MOST_ANSWERS, MOST_WEIGHTS = 2_048, 10_000, 2 * 10**7
 
@@ -74,6 +75,44 @@ def gaussian_offer(compiled: Compiled, beta: float, *, two_sided: bool, bits: in
         return _offer(compiled, found.strategy.name, blocks, gaussian_factor(back, beta, two_sided=two_sided))
 
     return _offers.get((*key, bits, *_moves(compiled)), make)
+
+
+def ranks_offer(compiled: Compiled, rows: NDArray[np.float64], beta: float, *, norm: Norm, bits: int) -> Offer | None:
+    """The cheapest strategy for ``rows``, real questions about one group's values, measured in every group alike.
+
+    Args:
+        compiled: Counts of each group's values side by side; its answers are the groups.
+        rows: Shape (questions, values of a group).
+        beta: The miss rate of one group.
+        bits: Gaussian noise is measured in quanta of 2^-bits.
+    """
+    digest = hashlib.sha256(repr(rows.shape).encode() + rows.tobytes()).hexdigest()
+    key = ("ranks", norm, digest, beta)
+
+    def sought() -> Calibrated:
+        if norm == "l2":
+            return gaussian_strategy([rows], beta=beta, two_sided=True)
+        return laplace_strategy([rows], beta=beta, two_sided=True, seed=int(digest[:12], 16))
+
+    def make() -> Offer | None:
+        found = _found.get(key, sought)
+        (block,), factor = found.strategy.blocks, found.factor
+        if norm == "l2":
+            block = np.rint(block * 2.0 ** (bits - QUANTUM_BITS)).astype(np.int64)
+        back = reconstruct(rows, block)
+        if back is None:
+            return None
+        if norm == "l2":
+            factor = gaussian_factor(back, beta, two_sided=True)
+        each = [
+            np.kron(np.eye(groups, dtype=np.int64), block) for groups in (compiled.answers, min(2, compiled.answers))
+        ]
+        # Two columns lie in one group or in two; two groups hold all such pairs.
+        sensitivity = sensitivity_of(compiled, (each[1],))
+        margin = float(np.abs(back).sum(axis=1).max()) + 1 / PARTS_OF_A_STEP
+        return Offer(found.strategy.name, (each[0],), factor, margin, sensitivity)
+
+    return _offers.get((*key, bits, compiled.answers, *_moves(compiled)), make)
 
 
 def _laplace(compiled: Compiled, beta: float, two_sided: bool) -> Calibrated:

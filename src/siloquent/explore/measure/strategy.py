@@ -34,6 +34,15 @@ def price_strategy(compiled: Compiled, wanted: Wanted) -> Priced | None:
         laplace_offer(compiled, wanted.beta, two_sided=wanted.two_sided),
         large_offer(compiled, wanted.beta, norm="l1", two_sided=wanted.two_sided, bits=MOST_BITS),
     )
+    return with_laplace(offer, wanted)
+
+
+def with_laplace(offer: Offer | None, wanted: Wanted) -> Priced | None:
+    """``offer`` with the largest discrete Laplace noise that keeps the promise; None where it would not.
+
+    Privacy:
+        Pure (D1 / scale)-DP, D1 the exact L1 sensitivity of the whole matrix A.
+    """
     scale = min(LARGEST_SCALE, Fraction(math.floor(_room(offer, wanted) * 1_024), 1_024))
     if offer is None or scale <= 0:
         return None
@@ -57,11 +66,20 @@ def price_factorisation(compiled: Compiled, wanted: Wanted) -> Priced | None:
     """
     if wanted.kind == "tcq":
         return None
-    beta, bits = wanted.together, _bits(wanted)
+    beta, bits = wanted.together, gaussian_bits(wanted)
     offer = _cheaper(
         gaussian_offer(compiled, beta, two_sided=wanted.two_sided, bits=bits),
         large_offer(compiled, beta, norm="l2", two_sided=wanted.two_sided, bits=bits),
     )
+    return with_gaussian(offer, wanted)
+
+
+def with_gaussian(offer: Offer | None, wanted: Wanted) -> Priced | None:
+    """``offer`` with the largest discrete Gaussian noise that keeps the promise; None where it would not.
+
+    Privacy:
+        rho-zCDP with rho = D2^2 / (2 variance), D2^2 the exact squared L2 sensitivity of the whole matrix A.
+    """
     deviation = min(_room(offer, wanted), float(LARGEST_DEVIATION))
     if offer is None or deviation < LEAST_DEVIATION:
         return None
@@ -90,7 +108,7 @@ def _room(offer: Offer | None, wanted: Wanted) -> float:
     return (float(wanted.alpha) - offer.margin) / offer.factor.value * _ROUNDING
 
 
-def _bits(wanted: Wanted) -> int:
+def gaussian_bits(wanted: Wanted) -> int:
     """Quanta so fine that rounding hardly costs, so coarse that the variance stays within the sampler's range."""
     rough = float(wanted.alpha) / 3
     return max(LEAST_BITS, min(MOST_BITS, math.floor(math.log2(LARGEST_DEVIATION / max(rough, 1.0))) - 1))

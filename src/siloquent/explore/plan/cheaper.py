@@ -18,6 +18,7 @@ from siloquent.explore.plan.recall import Known, Recall
 from siloquent.explore.plan.reuse import Blend, Bound, blend
 from siloquent.explore.plan.steps import Step
 from siloquent.explore.spec import canonical
+from siloquent.explore.spec.aggregates import Quantile, Ranks
 from siloquent.explore.spec.answer import Label
 from siloquent.explore.spec.query import Spend
 from siloquent.ledger import Permit
@@ -53,7 +54,10 @@ def with_reuse(step: Step, recall: Recall) -> Step:
 
     Only prices, matrices and the seqs of receipts are looked at, never what was released: the plan stays blind.
     """
-    return replace(step, plans=tuple(_for_its_budget(plan, cheaper(plan, recall), recall) for plan in step.plans))
+    drawn = {id(plan): _for_its_budget(plan, cheaper(plan, recall), recall) for plan in (*step.plans, *step.apart)}
+    ways = [Step(tuple(drawn[id(plan)] for plan in way.plans)) for way in step.ways]
+    book = accountant(step.plans[0].schema.budget.accountant)
+    return min(ways, key=lambda way: book.price(way.event).amount) if len(ways) > 1 else ways[0]
 
 
 def as_paid(step: Step, recall: Recall, permit: Permit) -> Step:
@@ -146,9 +150,9 @@ def bound_of(plan: Plan, noises: int) -> Bound | None:
 
 def _is_linear(plan: Plan) -> bool:
     """Whether the question is about values of the workload, not about ranks, and few enough to be put together."""
-    from siloquent.explore.spec.aggregates import Quantile
-
-    return not isinstance(plan.query.aggregate, Quantile) and not any(part.running for part in plan.compiled.parts)
+    return not isinstance(plan.query.aggregate, (Quantile, Ranks)) and not any(
+        part.running for part in plan.compiled.parts
+    )
 
 
 def _repeat(known: Known) -> Drawn:

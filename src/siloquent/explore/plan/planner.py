@@ -132,7 +132,7 @@ def plan(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
     else:
         alpha = error_bound(query.promise, schema)
     candidates = _candidates(compiled, wanted, schema, alpha)
-    affordable = [c for c in candidates if _fits(c.cost, left)]
+    affordable = [c for c in candidates if fits(c.cost, left)]
     if not affordable:
         raise _unreachable(compiled, wanted, schema, left, alpha)
     chosen = _choice(affordable, optimistic=query.optimistic).priced
@@ -251,7 +251,8 @@ def _choice(affordable: list[Candidate], *, optimistic: bool) -> Candidate:
     return cheapest if cheapest.priced.reusable or not reusable else reusable[0]
 
 
-def _fits(cost: Cost, left: Cost) -> bool:
+def fits(cost: Cost, left: Cost) -> bool:
+    """Whether ``left`` pays for ``cost``."""
     return cost.amount <= left.amount and cost.delta <= left.delta
 
 
@@ -275,7 +276,7 @@ def _least_steps(compiled: Compiled, wanted: Wanted, schema: TableSchema, left: 
             candidates = _candidates(compiled, wanted, schema, steps * compiled.grid)
         except AccuracyUnreachable:
             return False
-        return any(_fits(c.cost, left) for c in candidates)
+        return any(fits(c.cost, left) for c in candidates)
 
     high = 1
     while not affordable(high):

@@ -29,7 +29,7 @@ from siloquent.explore.plan.atoms import (
 )
 from siloquent.explore.plan.compiled import Compiled, Integers, Part, Summed
 from siloquent.explore.plan.lookups import resolved
-from siloquent.explore.spec.aggregates import Aggregate, Count, Moment, Quantile, Sum
+from siloquent.explore.spec.aggregates import Aggregate, Count, Moment, Quantile, Ranks, Sum
 from siloquent.explore.spec.forms import attribute_of
 from siloquent.explore.spec.predicate import (
     And,
@@ -184,7 +184,7 @@ def _summed(aggregate: Aggregate, domain: Domain) -> Summed | None:
     A unit is 2^-12 of the largest value at most, which noise that hides such a value hides many times over; noise can
     be drawn in it.
     """
-    if isinstance(aggregate, (Count, Quantile)):
+    if isinstance(aggregate, (Count, Quantile, Ranks)):
         return None
     assert isinstance(aggregate, (Sum, Moment))  # all others are computed from these
     attribute, power = domain[aggregate.attribute], aggregate.power if isinstance(aggregate, Moment) else 1

@@ -1,25 +1,35 @@
-"""Quantiles planned: the cells of all declared values in each group, and the cheaper of two selections."""
+"""Quantiles planned: the cells of all declared values in each group, and the cheaper of two selections.
+
+Several quantiles of one attribute are read off one measurement where that costs less than a selection each.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 
 from siloquent.errors import AccuracyUnreachable, RequestError
-from siloquent.explore.measure.base import Priced
+from siloquent.explore.measure.base import Priced, Wanted
 from siloquent.explore.measure.quantile import Ranked, each_beta, price_exponential, price_flip, total_change
+from siloquent.explore.measure.ranks import price_ranks
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.explore.plan.lookups import resolved
-from siloquent.explore.plan.planner import Candidate, Plan, allowed_cost, error_bound
+from siloquent.explore.plan.planner import MOST_UNITS, Candidate, Plan, allowed_cost, error_bound, fits
 from siloquent.explore.plan.predicates import Key, compile_keys, keys_of
-from siloquent.explore.spec.aggregates import Quantile
-from siloquent.explore.spec.query import Accuracy, GroupBy, Query, SomeGroups
+from siloquent.explore.spec.aggregates import Quantile, Ranks
+from siloquent.explore.spec.query import Accuracy, GroupBy, Query, SomeGroups, Spend
 from siloquent.explore.spec.sql import EVERY_ROW
 from siloquent.maths import promises
 from siloquent.privacy import Cost, accountant, digits
 from siloquent.schema import MOST_CELLS, Attribute, TableSchema
+
+MOST_RANKED = 1_024
+"""Values of all groups, and values times quantiles, up to which one measurement for several quantiles is sought."""
 
 
 def plan_quantile(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
@@ -45,6 +55,85 @@ def plan_quantile(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
             f"Even the whole budget of {schema.name!r} would not pay for {digits(alpha, 6)} rows of rank."
         )
     return Plan(query, schema, compiled, candidates[0].priced, tuple(candidates), alpha, query.promise.beta)
+
+
+def together(plans: Sequence[Plan], *, left: Cost) -> tuple[Plan, ...]:
+    """``plans``, but one measurement for several quantiles of an attribute wherever that is cheaper, or more exact."""
+    apart: dict[str, list[Plan]] = {}
+    for one in plans:
+        if isinstance(one.query.aggregate, Quantile):
+            apart.setdefault(one.query.aggregate.attribute, []).append(one)
+    merged: dict[str, Plan] = {}
+    for name, several in apart.items():
+        ranks = _ranks(several, left) if len(several) > 1 else None
+        if ranks is not None and _is_better(ranks, several):
+            merged[name] = ranks
+    found: list[Plan] = []
+    for one in plans:
+        chosen = merged.get(getattr(one.query.aggregate, "attribute", ""), one)
+        chosen = chosen if isinstance(one.query.aggregate, Quantile) else one
+        if chosen not in found:
+            found.append(chosen)
+    return tuple(found)
+
+
+def _ranks(plans: Sequence[Plan], left: Cost) -> Plan | None:
+    """One measurement for all of ``plans``; None where there are too many values for it to be sought."""
+    first = plans[0]
+    compiled, schema = first.compiled, first.schema
+    columns = compiled.parts[0].columns
+    if columns > MOST_RANKED or len(plans) * (columns // compiled.answers) > MOST_RANKED:
+        return None
+    aggregates = [one.query.aggregate for one in plans]
+    shares = tuple(one.share for one in aggregates if isinstance(one, Quantile))
+    beta = sum((one.beta for one in plans), Fraction(0))
+    aggregate = Ranks(first.query.aggregate.attribute, shares)  # type: ignore[union-attr]
+
+    def priced(alpha: Fraction) -> Priced | None:
+        wanted = Wanted("wcq", min(alpha, MOST_UNITS), promises.smallest_breaking(alpha), float(beta))
+        return price_ranks(compiled, [Fraction(share) for share in shares], wanted, pure=pure)
+
+    book, pure = accountant(schema.budget.accountant), schema.budget.accountant == "pure"
+    promise = first.query.promise
+    alpha: Fraction | None
+    if isinstance(promise, Accuracy):
+        alpha = min(one.alpha for one in plans)
+        promise = replace(
+            promise,
+            error=min(one.query.promise.error for one in plans if isinstance(one.query.promise, Accuracy)),
+            beta=beta,
+        )
+    else:
+        amounts = [one.query.promise.amount for one in plans if isinstance(one.query.promise, Spend)]
+        promise = replace(promise, amount=sum(amounts, Decimal(0)), beta=beta)
+        allowed = allowed_cost(promise, schema)
+        most = min(one.alpha for one in plans)
+        alpha = _least(most, lambda error: (one := priced(error)) is not None and fits(book.cost(one.event), allowed))
+    chosen = None if alpha is None else priced(alpha)
+    if chosen is None or alpha is None or not fits(book.cost(chosen.event), left):
+        return None
+    query = replace(first.query, aggregate=aggregate, promise=promise)
+    candidate = Candidate(chosen, book.cost(chosen.event), book.price(chosen.event).amount)
+    return Plan(query, schema, compiled, chosen, (candidate,), alpha, beta)
+
+
+def _is_better(ranks: Plan, apart: Sequence[Plan]) -> bool:
+    """Cheaper for no larger an error, or more exact for what all would cost."""
+    if isinstance(ranks.query.promise, Spend):
+        return ranks.alpha < min(one.alpha for one in apart)
+    book = accountant(ranks.schema.budget.accountant)
+    return book.price(ranks.event).amount < sum(book.price(one.event).amount for one in apart)
+
+
+def _least(most: Fraction, keeps: Callable[[Fraction], bool]) -> Fraction | None:
+    """The smallest whole error below ``most`` with ``keeps``; None if there is none."""
+    low, high = 0, math.ceil(most)
+    if not keeps(Fraction(high)):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if keeps(Fraction(middle)) else (middle, high)
+    return Fraction(high)
 
 
 def _ordered(attribute: Attribute) -> Attribute:

@@ -7,7 +7,7 @@ follows from what the first one released, so it may cost less than its worst cas
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -16,7 +16,7 @@ from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.explore.plan.bounds import Bounds, Part, bounds_of, half_range, parts_of, rows_with
 from siloquent.explore.plan.lookups import public_of
 from siloquent.explore.plan.planner import Plan, allowed_cost, error_bound, plan
-from siloquent.explore.plan.quantiles import plan_quantile
+from siloquent.explore.plan.quantiles import plan_quantile, together
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Moment, Quantile, Sum
 from siloquent.explore.spec.numbers import MOST_DIGITS
 from siloquent.explore.spec.query import Accuracy, GroupBy, Promise, Query, SomeGroups, Spend
@@ -28,14 +28,23 @@ _DIGITS = 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """Simple parts that are measured together; ``plans`` stand in the order of their measurements."""
+    """Simple parts that are measured together; ``plans`` stand in the order of their measurements.
+
+    ``apart``: the same with a measurement for every quantile, where ``plans`` have one for several.
+    """
 
     plans: tuple[Plan, ...]
+    apart: tuple[Plan, ...] = ()
 
     @property
     def event(self) -> Event:
         """What will be released."""
         return self.plans[0].event if len(self.plans) == 1 else Composed(tuple(one.event for one in self.plans))
+
+    @property
+    def ways(self) -> tuple[Step, ...]:
+        """All ways to take it, each with other numbers of measurements."""
+        return (self, Step(self.apart)) if self.apart else (self,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,11 +104,13 @@ def _course(query: Query, schema: TableSchema, left: Cost) -> Course:
     return Course(query, schema, first, left, _step(query, schema, worst, left))
 
 
-def after(course: Course, found: Sequence[Sequence[Fraction]], chosen: Sequence[int], *, left: Cost) -> Step | None:
+def after(
+    course: Course, found: Mapping[Aggregate, Sequence[Fraction]], chosen: Sequence[int], *, left: Cost
+) -> Step | None:
     """The second step, from what the first one released; None if nothing is left to ask.
 
     Args:
-        found: The values of each part of the first step.
+        found: The values of the groups, by what the first step measured.
         chosen: The groups that were reported, where the first step chose some.
     Raises:
         AccuracyUnreachable: as ``chart``.
@@ -110,11 +121,11 @@ def after(course: Course, found: Sequence[Sequence[Fraction]], chosen: Sequence[
     if query.chooses_by_another:
         return _values_of(query, schema, tuple(chosen), left) if chosen else None
     bounds: dict[Part, Fraction | None] = {}
-    values = {plan.query.aggregate: (plan, found[place]) for place, plan in enumerate(course.first.plans)}
+    planned = _by_part(course.first)
     for moment, error in _later(query, schema).items():
         attribute = schema.domain[moment.attribute]
-        plan, counts = values[rows_with(attribute)]
-        lost = half_range(attribute) * plan.alpha
+        counts = found[rows_with(attribute)]
+        lost = half_range(attribute) * planned[rows_with(attribute)].alpha
         # Groups so small that the count alone takes more than half of the error are not worth a finer sum.
         rooms = [error * count - lost for count in counts if error * count >= 2 * lost]
         if rooms:
@@ -208,7 +219,9 @@ def _step(query: Query, schema: TableSchema, bounds: Bounds, left: Cost, chosen:
     if chosen is not None:
         assert isinstance(query.workload, GroupBy)
         parts = [replace(part, workload=SomeGroups(query.workload, chosen)) for part in parts]
-    return Step(tuple(_plan_part(part, schema, left) for part in parts))
+    apart = tuple(_plan_part(part, schema, left) for part in parts)
+    plans = together(apart, left=left)
+    return Step(plans, () if len(plans) == len(apart) else apart)
 
 
 def _plan_part(part: Query, schema: TableSchema, left: Cost) -> Plan:

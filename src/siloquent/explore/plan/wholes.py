@@ -10,6 +10,7 @@ from siloquent.explore.plan.explain import Explanation, explain_plan
 from siloquent.explore.plan.planner import Candidate
 from siloquent.explore.plan.promise import promise_of
 from siloquent.explore.plan.steps import Course, Step
+from siloquent.explore.spec.aggregates import Aggregate, Ranks
 from siloquent.explore.spec.answer import Label, weakest
 from siloquent.privacy import Cost, accountant, digits
 
@@ -47,7 +48,7 @@ class CompositeExplanation:
         query, course = self.course.query, self.course
         parts = self.parts[1:] if query.chooses_by_another else self.parts
         choice = self.parts[0].plan.alpha if query.chooses_by_another else None
-        errors = {part.plan.query.aggregate: part.plan.alpha for part in parts}
+        errors = {asked: part.plan.alpha for part in parts for asked in _asked(part.plan.query.aggregate)}
         return promise_of(query, course.schema, errors, choice)  # type: ignore[arg-type]
 
     @property
@@ -81,6 +82,11 @@ class CompositeExplanation:
             "notes": list(self.notes),
             "data_touched": False,
         }
+
+
+def _asked(aggregate: Aggregate) -> tuple[Aggregate, ...]:
+    """What a part answers: several quantiles may have one."""
+    return aggregate.quantiles if isinstance(aggregate, Ranks) else (aggregate,)
 
 
 def _part(part: Explanation) -> dict[str, Any]:

@@ -72,6 +72,18 @@ class Quantile:
 
 
 @dataclass(frozen=True, slots=True)
+class Ranks(_OfAttribute):
+    """Several quantiles of one attribute that are read off one measurement; no text asks for it."""
+
+    shares: tuple[Decimal, ...]
+
+    @property
+    def quantiles(self) -> tuple[Quantile, ...]:
+        """What is read off."""
+        return tuple(Quantile(self.attribute, share) for share in self.shares)
+
+
+@dataclass(frozen=True, slots=True)
 class Moment(_OfAttribute):
     """What averages and variances are computed from; no text asks for it.
 
@@ -82,7 +94,7 @@ class Moment(_OfAttribute):
     power: Literal[0, 1, 2] = 0
 
 
-Aggregate = Count | Sum | Average | Variance | Deviation | Quantile | Moment
+Aggregate = Count | Sum | Average | Variance | Deviation | Quantile | Moment | Ranks
 Simple = Count | Sum | Moment
 """Aggregates that are one number a group: linear in the counts of cells."""
 
@@ -96,5 +108,5 @@ def column_of(aggregate: Aggregate) -> str:
     if isinstance(aggregate, Quantile):
         share = number_text(aggregate.share)
         return f"median_{aggregate.attribute}" if share == "0.5" else f"quantile_{aggregate.attribute}_{share}"
-    words = {Sum: "sum", Average: "avg", Variance: "var", Deviation: "stddev", Moment: "moment"}
+    words = {Sum: "sum", Average: "avg", Variance: "var", Deviation: "stddev", Moment: "moment", Ranks: "quantiles"}
     return "count" if isinstance(aggregate, Count) else f"{words[type(aggregate)]}_{aggregate.attribute}"

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Reals = NDArray[np.float64]
+Asked = NDArray[np.int64] | NDArray[np.float64]
+"""A workload: mostly whole, but for shares of counts."""
 Norm = Literal["l1", "l2"]
 
 QUANTUM_BITS = 16
@@ -64,7 +66,7 @@ def quantise(matrix: Reals, *, norm: Norm, weight: float = 1.0, bits: int = QUAN
     return np.asarray(whole, dtype=np.int64)
 
 
-def reconstruct(workload: NDArray[np.int64], matrix: NDArray[np.int64]) -> Reals | None:
+def reconstruct(workload: Asked, matrix: NDArray[np.int64]) -> Reals | None:
     """The least-squares reconstruction R = W A+ with W = R A, or None if A does not determine W.
 
     Normal equations by Cholesky, then one step of refinement; checked to 1e-9 of the largest weight.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from siloquent.maths.blas import one_thread
-from siloquent.maths.strategies.base import Reals, Strategy
+from siloquent.maths.strategies.base import Asked, Reals, Strategy
 
 _Q = 60
 
@@ -39,7 +38,7 @@ def noise_norm(X: Reals, W: Reals, q: int = _Q) -> tuple[float, Reals]:
     return float(f), (G - A * (A * G).sum(axis=0)) / length
 
 
-def best_factorisation(workload: NDArray[np.int64], *, steps: int) -> Strategy:
+def best_factorisation(workload: Asked, *, steps: int) -> Strategy:
     """The better of two tuned factorisations, from the Toeplitz root and from the root of W'W."""
     from scipy.optimize import minimize
 

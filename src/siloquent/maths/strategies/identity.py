@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from siloquent.maths.blas import one_thread
-from siloquent.maths.strategies.base import Reals, Strategy
+from siloquent.maths.strategies.base import Asked, Reals, Strategy
 
 _Q = 4
 _FIRST_STEPS = 40
@@ -47,7 +46,7 @@ def noise_norm(T: Reals, W: Reals, q: int = _Q) -> tuple[float, Reals]:
     return float(f), slope
 
 
-def best_identity(workload: NDArray[np.int64], *, p: int, starts: int, steps: int, seed: int) -> Strategy:
+def best_identity(workload: Asked, *, p: int, starts: int, steps: int, seed: int) -> Strategy:
     """The best of several p-Identity strategies, each tuned by L-BFGS-B from a random start."""
     from scipy.optimize import minimize
 

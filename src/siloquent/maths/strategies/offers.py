@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.maths.calibration import Factor, gaussian_factor, laplace_factor
 from siloquent.maths.promises import DENOMINATOR, LARGEST_SCALE
-from siloquent.maths.strategies.base import Norm, Reals, Strategy, WholeStrategy, quantise, reconstruct
+from siloquent.maths.strategies.base import Asked, Norm, Reals, Strategy, WholeStrategy, quantise, reconstruct
 from siloquent.maths.strategies.factorisation import best_factorisation
 from siloquent.maths.strategies.identity import best_identity
 from siloquent.maths.strategies.layered import laplace_level, shapes_of
@@ -71,11 +71,11 @@ class Calibrated:
         return self.factor.value * (size if self.norm == "l1" else math.sqrt(size))
 
 
-def laplace_strategy(blocks: Sequence[NDArray[np.int64]], *, beta: float, two_sided: bool, seed: int) -> Calibrated:
+def laplace_strategy(blocks: Sequence[Asked], *, beta: float, two_sided: bool, seed: int) -> Calibrated:
     """The cheapest strategy on offer for Laplace noise.
 
     Args:
-        blocks: W = [W_1 | W_2 | ..], each of shape (answers, cells of the block), columns merged.
+        blocks: W = [W_1 | W_2 | ..], each of shape (answers, cells of the block), columns merged, mostly whole.
         beta: The miss rate of all answers together.
         two_sided: WCQ (both sides) or ICQ (one side).
         seed: A function of the workload's shape.
@@ -88,7 +88,7 @@ def laplace_strategy(blocks: Sequence[NDArray[np.int64]], *, beta: float, two_si
     return min((_calibrate(one, "l1", beta, two_sided, seed) for one, _ in contenders), key=Calibrated.cost)
 
 
-def gaussian_strategy(blocks: Sequence[NDArray[np.int64]], *, beta: float, two_sided: bool) -> Calibrated:
+def gaussian_strategy(blocks: Sequence[Asked], *, beta: float, two_sided: bool) -> Calibrated:
     """The cheapest strategy on offer for Gaussian noise; arguments as for Laplace noise."""
     _check(blocks, beta)
     if len(blocks) > 1:
@@ -97,9 +97,7 @@ def gaussian_strategy(blocks: Sequence[NDArray[np.int64]], *, beta: float, two_s
     return _ranked(blocks[0], "l2", beta, two_sided, 0)[0][0]
 
 
-def product_strategy(
-    factors: Sequence[NDArray[np.int64]], *, norm: Norm, beta: float, two_sided: bool, seed: int
-) -> Calibrated:
+def product_strategy(factors: Sequence[Asked], *, norm: Norm, beta: float, two_sided: bool, seed: int) -> Calibrated:
     """For W = W_1 (x) W_2 (x) ..: the product of the cheapest strategy of each factor.
 
     The quanta of a product multiply, so each factor gets its share of 24 bits.
@@ -120,7 +118,7 @@ def product_strategy(
     return _calibrate(WholeStrategy(" x ".join(names), (whole,), (back,)), norm, beta, two_sided, seed)
 
 
-def proposals(workload: NDArray[np.int64], *, norm: Norm, seed: int) -> list[Strategy]:
+def proposals(workload: Asked, *, norm: Norm, seed: int) -> list[Strategy]:
     """Every strategy on offer for one block, untested; cells always come first."""
     cells = workload.shape[1]
     found = [Strategy("cells", np.eye(cells))]
@@ -140,24 +138,20 @@ def proposals(workload: NDArray[np.int64], *, norm: Norm, seed: int) -> list[Str
     return found + [best_identity(workload, p=p, starts=starts, steps=steps, seed=seed) for p in sizes if p < cells]
 
 
-def _best_real(block: NDArray[np.int64], norm: Norm, beta: float, two_sided: bool, seed: int) -> tuple[Strategy, float]:
+def _best_real(block: Asked, norm: Norm, beta: float, two_sided: bool, seed: int) -> tuple[Strategy, float]:
     """The cheapest strategy of one block by the union bound, and its price."""
     best, real = _ranked(block, norm, beta, two_sided, seed)[0]
     return real, best.cost()
 
 
-def _ranked(
-    block: NDArray[np.int64], norm: Norm, beta: float, two_sided: bool, seed: int
-) -> list[tuple[Calibrated, Strategy]]:
+def _ranked(block: Asked, norm: Norm, beta: float, two_sided: bool, seed: int) -> list[tuple[Calibrated, Strategy]]:
     """The strategies that determine the block's answers, cheapest first, by bounds without sampling."""
     chosen = _contenders(block, beta, two_sided, seed) if norm == "l1" else list(_whole(block, norm, seed))
     found = [(_calibrate(strategy, norm, beta, two_sided, None), real) for strategy, real in chosen]
     return sorted(found, key=lambda pair: pair[0].cost())
 
 
-def _contenders(
-    block: NDArray[np.int64], beta: float, two_sided: bool, seed: int
-) -> list[tuple[WholeStrategy, Strategy]]:
+def _contenders(block: Asked, beta: float, two_sided: bool, seed: int) -> list[tuple[WholeStrategy, Strategy]]:
     """Those few that may be the cheapest for Laplace noise: bounds that take no time tell them from the others."""
 
     def price(strategy: WholeStrategy) -> float:
@@ -169,7 +163,7 @@ def _contenders(
     return [(one, real) for cost, _, one, real in prices[:_CONTENDERS] if cost <= prices[0][0] * _CLOSE]
 
 
-def _whole(block: NDArray[np.int64], norm: Norm, seed: int) -> Iterator[tuple[WholeStrategy, Strategy]]:
+def _whole(block: Asked, norm: Norm, seed: int) -> Iterator[tuple[WholeStrategy, Strategy]]:
     """All proposals that determine the block's answers, as whole matrices."""
     for real in proposals(block, norm=norm, seed=seed):
         matrix = quantise(real.matrix, norm=norm)
@@ -178,7 +172,7 @@ def _whole(block: NDArray[np.int64], norm: Norm, seed: int) -> Iterator[tuple[Wh
             yield WholeStrategy(real.name, (matrix,), (back,)), real
 
 
-def _join(blocks: Sequence[NDArray[np.int64]], parts: Sequence[tuple[Strategy, float]], norm: Norm) -> WholeStrategy:
+def _join(blocks: Sequence[Asked], parts: Sequence[tuple[Strategy, float]], norm: Norm) -> WholeStrategy:
     """One strategy a block, weighted so that all blocks fail equally often: in proportion to their prices."""
     prices = np.array([price for _, price in parts])
     weights = prices / (prices.sum() if norm == "l1" else np.sqrt((prices * prices).sum()))
@@ -203,7 +197,7 @@ def _calibrate(strategy: WholeStrategy, norm: Norm, beta: float, two_sided: bool
     return Calibrated(strategy, factor, strategy.margin, norm)
 
 
-def _check(blocks: Sequence[NDArray[np.int64]], beta: float) -> None:
+def _check(blocks: Sequence[Asked], beta: float) -> None:
     if not 0 < beta < 1:
         raise RequestError(f"A miss rate lies between 0 and 1, not {beta}.", fix="ask for CONFIDENCE between 0 and 1")
     if not blocks or any(not block.size or not block.any() for block in blocks):

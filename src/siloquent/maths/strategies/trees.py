@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.strategies.base import Norm, Reals, Strategy
+from siloquent.maths.strategies.base import Asked, Norm, Reals, Strategy
 
 Starts = NDArray[np.int64]
 BRANCHINGS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
@@ -48,7 +48,7 @@ def tree(cells: int, branching: int, weights: Reals, *, norm: Norm, name: str) -
     return Strategy(name, matrix)
 
 
-def best_trees(workload: NDArray[np.int64], *, norm: Norm) -> list[Strategy]:
+def best_trees(workload: Asked, *, norm: Norm) -> list[Strategy]:
     """Trees for this workload: the best equal-weight one, and the best few with weights tuned by Nelder-Mead."""
     from scipy.optimize import minimize
 

@@ -79,12 +79,12 @@ def test_without_the_clause_the_count_comes_first_and_the_second_step_is_never_d
     worst = course.second.plans[0]
     lost = half_range(counts.schema.domain["age"]) * counts.alpha
     for rows in ([5_000, 3_000] + [0] * 8, [1_000, 0] + [1_100] * 8, [10**6] * 10):
-        step = after(course, [[F(count) for count in rows]], [], left=PLENTY)
+        step = after(course, {Moment("age", 0): [F(count) for count in rows]}, [], left=PLENTY)
         assert step is not None
         assert step.plans[0].alpha == min(10 * F(count) - lost for count in rows if 10 * count >= 2 * lost)
         price = accountant("pure").price
         assert price(step.event).amount <= price(worst.event).amount
-    assert after(course, [[F(5)] * 10], [], left=PLENTY) is None
+    assert after(course, {Moment("age", 0): [F(5)] * 10}, [], left=PLENTY) is None
 
 
 def test_having_on_another_aggregate_asks_the_reported_groups_alone() -> None:
@@ -92,13 +92,13 @@ def test_having_on_another_aggregate_asks_the_reported_groups_alone() -> None:
     course = charted(text)
     (choice,) = course.first.plans
     assert (choice.kind, choice.alpha, choice.beta) == ("icq", F(100), F(1, 2000) / 3)
-    step = after(course, [], [0, 3], left=PLENTY)
+    step = after(course, {}, [0, 3], left=PLENTY)
     assert step is not None
     assert [one.compiled.labels for one in step.plans] == [(("A",), ("D",))] * 2
     assert course.second is not None
     price = accountant("pure").price
     assert price(step.event).amount < price(course.second.event).amount
-    assert after(course, [], [], left=PLENTY) is None
+    assert after(course, {}, [], left=PLENTY) is None
     # Reported groups have 900 rows or more, so that is what AVG is planned for.
     expected = bounds_of(Average("age"), F(5), choice.schema, F(900))
     assert float(step.plans[1].alpha) == pytest.approx(float(expected[Moment("age", 1)] or 0))

@@ -1,0 +1,36 @@
+"""Quantiles read off noisy ranks: the first value up to which its share of the rows lies. Free post-processing."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from siloquent.errors import LedgerError
+from siloquent.explore.plan.compiled import Compiled
+from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP
+from siloquent.explore.spec.measured import Measured
+from siloquent.maths.strategies.base import reconstruct
+
+
+def read_off(compiled: Compiled, measured: Measured, share: Fraction) -> list[int]:
+    """The place of the quantile of each group.
+
+    Where no n(<= v) - share n is more than alpha off, no rank is. Proof: docs/explanation/quantiles.md.
+
+    Raises:
+        LedgerError: the measurement does not belong to the workload.
+    """
+    groups, columns = compiled.answers, compiled.parts[0].columns
+    matrix = measured.strategy[0] if len(measured.strategy) == 1 else None
+    if not isinstance(matrix, np.ndarray) or matrix.shape != (len(measured.values), columns) or len(matrix) % groups:
+        raise LedgerError("A stored answer does not belong to this question.", fix="siloquent ledger verify")
+    asked, values = len(matrix) // groups, columns // groups
+    back = reconstruct(np.tril(np.ones((values, values))), matrix[:asked, :values])
+    if back is None:
+        raise LedgerError("A stored answer does not belong to this question.", fix="siloquent ledger verify")
+    noisy = np.array(measured.values, dtype=np.float64).reshape(groups, asked)
+    upto = np.rint(noisy @ back.T * PARTS_OF_A_STEP).astype(object)  # exact from here on, however many rows there are
+    reached = share.denominator * upto >= share.numerator * upto[:, -1:]
+    reached[:, -1] = True
+    return [int(place) for place in np.argmax(reached.astype(bool), axis=1)]

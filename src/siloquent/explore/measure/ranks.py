@@ -1,0 +1,46 @@
+"""Several quantiles of one attribute: noise on one strategy for the ranks of all its values, read off afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.explore.measure.base import Priced, Wanted
+from siloquent.explore.measure.offers import ranks_offer
+from siloquent.explore.measure.quantile import each_beta
+from siloquent.explore.measure.strategy import MOST_BITS, gaussian_bits, with_gaussian, with_laplace
+from siloquent.explore.plan.compiled import Compiled
+
+
+def price_ranks(compiled: Compiled, shares: Sequence[Fraction], wanted: Wanted, *, pure: bool) -> Priced | None:
+    """The best strategy for how many rows lie up to each value, less a share of all rows; None where none is found.
+
+    Args:
+        compiled: Counts of each group's values side by side; its answers are the groups.
+        shares: The quantiles' shares.
+        wanted: No such number of any group is more than ``alpha`` off, but with ``beta``.
+    Privacy:
+        Pure (D1 / scale)-DP, or rho-zCDP with rho = D2^2 / (2 variance): the whole matrix A of one group stands in
+        every group, and D1 and D2^2 are exact for all of them. Proof: docs/explanation/quantiles.md.
+    """
+    rows = rank_errors(compiled.parts[0].columns // compiled.answers, shares)
+    wanted = replace(wanted, beta=each_beta(wanted.beta, compiled.answers))
+    if pure:
+        offer = ranks_offer(compiled, rows, wanted.beta, norm="l1", bits=MOST_BITS)
+        return with_laplace(offer, wanted)
+    bits = gaussian_bits(wanted)
+    return with_gaussian(ranks_offer(compiled, rows, wanted.beta, norm="l2", bits=bits), wanted)
+
+
+def rank_errors(values: int, shares: Sequence[Fraction]) -> NDArray[np.float64]:
+    """n(<= v) - share n for all values v but the last, for every share: shape (shares times values - 1, values).
+
+    >>> rank_errors(3, [Fraction(1, 2)]).tolist()
+    [[0.5, -0.5, -0.5], [0.5, 0.5, -0.5]]
+    """
+    upto = np.tril(np.ones((values, values)))[:-1]
+    return np.vstack([upto - float(share) for share in shares])
