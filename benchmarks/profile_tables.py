@@ -2,8 +2,8 @@
 
 Every role is the process that ``siloquent relay run``, ``worker run`` or ``party run`` starts, with certificates, a
 journal on disk and, at parties, a workspace with a ledger; the moderator is this process. Seconds are those of the
-wall, from the first byte of the invitation to everybody's signed transcript, and hang on what else the machine does:
-the load is told. The published seconds are of 432 virtual CPUs. CPU alone: ``profile_smfd``.
+wall, from the first byte of the invitation to everybody's signed transcript, and hang on what else the machine does,
+which is told. The published seconds are of 432 virtual CPUs. CPU alone: ``profile_smfd``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class Ran:
     report: FDReport
     wall: float
     cfd: float  # seconds until the last vote was known
+    cfd_cpu: float
     cpu: float
+    others: float  # CPU seconds that the machine spent on other work meanwhile
     levels: int
     hops: Mapping[str, int]
 
@@ -88,13 +90,12 @@ def _rows(ran: Ran, folder: Path, name: str, protocol: str, line: Mapping[str, s
     first, report = f"tables-{name}-{protocol}", ran.report
     paper_s = float(line["ufd_smfd_sec"]) + float(line["cfd_smfd_sec"])
     paper_mb = float(line["ufd_smfd_mb"]) + float(line["cfd_smfd_mb"])
-    load_now = f"7 processes and this one, load {os.getloadavg()[0]:.1f}"
+    busy = f"{os.cpu_count()} CPUs, which gave other work {ran.others:.0f} CPU s meanwhile"
     hops = ", ".join(f"{hop} {size / 1e6:.2f}" for hop, size in sorted(ran.hops.items()))
     yield Row(f"{first}-wrong", ours=wrong(folder, name, report), goal=0, unit="dependencies")
-    yield Row(f"{first}-wall", ours=ran.wall, paper=paper_s, goal=GOALS_S[name], unit="s", how=load_now)
-    yield Row(
-        f"{first}-cfd", ours=ran.cfd, paper=float(line["cfd_smfd_sec"]), goal=CFD_GOAL_S, unit="s", how="joins in"
-    )
+    yield Row(f"{first}-wall", ours=ran.wall, paper=paper_s, goal=GOALS_S[name], unit="s", how=busy)
+    how = f"joins and every party's own search in; {ran.cfd_cpu:.1f} CPU s"
+    yield Row(f"{first}-cfd", ours=ran.cfd, paper=float(line["cfd_smfd_sec"]), goal=CFD_GOAL_S, unit="s", how=how)
     yield Row(f"{first}-cpu", ours=ran.cpu, unit="CPU s", how="all 8 processes")
     goal = None if protocol == "smfd" else paper_mb / 20
     yield Row(f"{first}-mb", ours=sum(ran.hops.values()) / 1e6, paper=paper_mb, goal=goal, unit="MB", how=hops)
@@ -177,17 +178,28 @@ def run(place: Place, data: Path, name: str, protocol: str) -> Ran:
     columns = tuple(load(data, name).column_names)
     spec = ProfileSpec(name.replace("-", "_"), columns, protocol=protocol, max_lhs=len(columns))  # type: ignore[arg-type]
     terms = Terms(spec, tuple(Column(column, "text") for column in columns))
-    voted: list[float] = []
+    voted: list[tuple[float, float]] = []
+
+    def now() -> tuple[float, float]:
+        return time.perf_counter(), cpu_seconds(list(place.pids))
 
     def say(words: str) -> None:
         if re.match("votes: level", words):
-            voted.append(time.perf_counter())
+            voted.append(now())
 
-    spent, began = cpu_seconds(list(place.pids)), time.perf_counter()
+    busy, (began, spent) = _busy(), now()
     report = run_session(read_bundle(place.bundles / "office"), terms, say=say)
-    wall = time.perf_counter() - began
-    cpu = cpu_seconds(list(place.pids)) - spent
-    return Ran(report, wall, voted[-1] - began, cpu, len(voted), _hops(place.bundles / "relay", report.session))
+    ended, cpu = now()
+    others = max(0.0, _busy() - busy - (cpu - spent))
+    (cfd, cfd_cpu), hops = voted[-1], _hops(place.bundles / "relay", report.session)
+    return Ran(report, ended - began, cfd - began, cfd_cpu - spent, cpu - spent, others, len(voted), hops)
+
+
+def _busy() -> float:
+    """CPU seconds that this machine has spent since its start, on whatever it was."""
+    fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
+    idle = int(fields[3]) + int(fields[4])
+    return (sum(map(int, fields[:8])) - idle) / os.sysconf("SC_CLK_TCK")
 
 
 def _hops(relay: Path, session: str) -> dict[str, int]:
