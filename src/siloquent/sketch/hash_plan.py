@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,13 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError
-from siloquent.maths.lsh import Hashes, Kernel, MinHashes, Surrogate, kernel_from_plain, kernel_to_plain, lifted_records
+from siloquent.maths.lsh import (
+    Hashes,
+    Kernel,
+    MinHashes,
+    Surrogate,
+    kernel_from_plain,
+    kernel_to_plain,
+    lifted_records,
+    surrogate_axes,
+)
+from siloquent.maths.lsh.families import is_of_sets
 
 FORMAT = 1
 Sets = Literal["none", "words", "one-hot", "group"]
 _ARRAYS = {"A": "<f8", "B": "<f8", "shift": "<i8", "column": "<i8", "low": "<i8", "key": "<u8"}
 _SETS = {"seed": "<u4", "odd": "<u4"}
 MOST_BYTES = 2**28
+MOST_STEPS = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +44,13 @@ class Feature:
     grid: float
     scale: float = 1.0
     values: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        numbers = (self.lo, self.grid, self.scale)
+        if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
+            raise ValueError("a feature's numbers are finite")
+        if type(self.steps) is not int or not 0 <= self.steps <= MOST_STEPS or self.grid <= 0 or self.scale <= 0:
+            raise ValueError("a feature has whole steps on a grid above 0")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +124,7 @@ def hash_plan_from_json(text: str) -> HashPlan:
         if plain["format"] != FORMAT:
             raise ReleaseError("The hash plan has a later format.", fix="pip install --upgrade siloquent")
         features = tuple(Feature(**{**f, "values": tuple(f["values"])}) for f in plain["features"])
-        return HashPlan(
+        made = HashPlan(
             kernel=kernel_from_plain(plain["kernel"]),
             features=features,
             hashes=_hashes(plain["hashes"]),
@@ -115,8 +134,30 @@ def hash_plan_from_json(text: str) -> HashPlan:
             group=plain["group"],
             token_key=int(plain["token_key"]),
         )
+        _require_fit(made)
+        return made
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ReleaseError("The hash plan cannot be read: it is no plan, or it was changed.") from None
+
+
+def _require_fit(plan: HashPlan) -> None:
+    """Kernel, sets, labels and functions belong together; compiled loops trust what is read here.
+
+    Raises:
+        ValueError: They do not.
+    """
+    of_sets, hashes = is_of_sets(plan.kernel), plan.hashes
+    if plan.sets not in ("none", "words", "one-hot", "group") or of_sets != (plan.sets != "none") or not plan.features:
+        raise ValueError("kernel and features do not fit")
+    if (plan.label is None) != (not plan.labels) or len(set(plan.labels)) < len(plan.labels):
+        raise ValueError("label and classes do not fit")
+    if isinstance(hashes, MinHashes) != of_sets or hashes.rows < 2:
+        raise ValueError("kernel and hash functions do not fit")
+    if isinstance(hashes, Hashes):
+        steps = np.array([feature.steps for feature in plan.features], dtype=np.int64)
+        if steps.min() < 1:
+            raise ValueError("a feature without places")
+        hashes.require_within(surrogate_axes(steps).steps if isinstance(plan.kernel, Surrogate) else steps)
 
 
 def _hashes(plain: dict[str, Any]) -> Hashes | MinHashes:
@@ -129,9 +170,18 @@ def _hashes(plain: dict[str, Any]) -> Hashes | MinHashes:
     arrays = {name: _unpacked(plain[name], kind) for name, kind in _ARRAYS.items()}
     rows, parts = arrays["B"].shape
     shapes = [arrays[name].shape for name in ("shift", "column")] + [(rows, parts)]
-    if len(set(shapes)) > 1 or arrays["A"].shape[:2] != (rows, parts) or not 2 <= width <= 2**24:
+    if (
+        len(set(shapes)) > 1
+        or arrays["A"].ndim != 3
+        or arrays["A"].shape[:2] != (rows, parts)
+        or not 2 <= width <= 2**24
+    ):
         raise ValueError("shapes do not fit")
-    if arrays["low"].shape != (rows,) or arrays["key"].shape != (rows,) or not np.isfinite(arrays["A"]).all():
+    if (
+        arrays["low"].shape != (rows,)
+        or arrays["key"].shape != (rows,)
+        or not all(np.isfinite(arrays[name]).all() for name in ("A", "B"))
+    ):
         raise ValueError("shapes do not fit")
     if arrays["shift"].min() < 0 or arrays["shift"].max() > 62 or plain["bucket"] not in ("range", "bits", "hash"):
         raise ValueError("numbers do not fit")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +14,17 @@ import pytest
 from siloquent.errors import ReleaseError, RequestError
 from siloquent.releases import read_manifest
 from siloquent.sketch import (
+    Angular,
     Budget,
     Density,
+    Hamming,
     Jaccard,
+    Laplacian,
+    Power,
+    Product,
     PStable,
     Sketch,
+    Surrogate,
     ask,
     build,
     load_sketch,
@@ -26,7 +33,7 @@ from siloquent.sketch import (
     save_sketch,
     sketch_from_bytes,
 )
-from siloquent.sketch.hash_plan import hash_plan_from_json
+from siloquent.sketch.hash_plan import HashPlan, hash_plan_from_json
 from unit.sketch.tables import PURE, rows, schema, session, spec
 
 
@@ -94,6 +101,83 @@ def test_an_array_too_large_is_refused_by_its_header(made: Sketch) -> None:
 def test_a_hash_plan_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ReleaseError):
         hash_plan_from_json(text)
+
+
+KERNELS: dict[str, dict[str, object]] = {
+    "p-stable": {},
+    "hashed": {"width": 64},
+    "cauchy": {"kernel": PStable(1, 0.3)},
+    "laplacian": {"kernel": Laplacian(0.3)},
+    "angular": {"kernel": Angular(3)},
+    "hamming": {"kernel": Hamming(2), "features": ("kind", "wet")},
+    "surrogate": {"kernel": Surrogate(3)},
+    "power": {"kernel": Power(PStable(2, 0.5), 2)},
+    "product": {"kernel": Product((PStable(2, 0.5), Laplacian(0.5)))},
+    "jaccard": {"kernel": Jaccard(), "features": ("kind", "wet")},
+    "words": {"kernel": Power(Jaccard(), 2), "features": ("line",)},
+}
+
+
+@pytest.mark.parametrize("given", KERNELS.values(), ids=KERNELS)
+def test_a_hash_plan_of_every_kernel_is_read_again(given: dict[str, object]) -> None:
+    hashed = plan(spec(rows=64, **given), schema(), seed=3).hash_plan
+    assert hash_plan_from_json(hashed.to_json()).digest == hashed.digest
+
+
+def changed(array: np.ndarray, at: tuple[int, ...], value: float) -> np.ndarray:
+    array = array.copy()
+    array[at] = value
+    return array
+
+
+HOSTILE: dict[str, tuple[dict[str, object], Callable[[HashPlan], dict[str, object]]]] = {
+    "fewer buckets than codes": ({}, lambda p: {"width": p.hashes.width - 1}),
+    "codes below the buckets": ({}, lambda p: {"low": changed(p.hashes.low, (5,), p.hashes.low[5] + 1)}),
+    "a longer projection": ({}, lambda p: {"A": changed(p.hashes.A, (7, 0, 0), p.hashes.A[7, 0, 0] * 64)}),
+    "a projection beyond whole numbers": ({}, lambda p: {"A": changed(p.hashes.A, (7, 0, 0), 2.0**52)}),
+    "a projection between whole numbers": ({}, lambda p: {"A": changed(p.hashes.A, (7, 0, 0), 0.5)}),
+    "an offset that is no number": ({}, lambda p: {"B": changed(p.hashes.B, (7, 0), np.nan)}),
+    "too few coefficients": ({}, lambda p: {"A": p.hashes.A[:, :, :1]}),
+    "an attribute that is not there": (
+        {"kernel": Laplacian(0.3)}, lambda p: {"column": changed(p.hashes.column, (3, 0), 2)},
+    ),
+    "an attribute before the first": (
+        {"kernel": Laplacian(0.3)}, lambda p: {"column": changed(p.hashes.column, (3, 0), -2)},
+    ),
+    "one row by an attribute, the others not": ({}, lambda p: {"column": changed(p.hashes.column, (3, 0), 0)}),
+    "a width between powers of two": ({"kernel": Laplacian(0.3)}, lambda p: {"width": p.hashes.width - 1}),
+    "fewer buckets than bits": ({"kernel": Angular(3)}, lambda p: {"width": 4}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "change"), HOSTILE.values(), ids=HOSTILE)
+def test_a_hash_plan_that_would_count_beyond_its_counters_is_refused(
+    given: dict[str, object], change: Callable[[HashPlan], dict[str, object]]
+) -> None:
+    hashed = plan(spec(rows=64, **given), schema(), seed=3).hash_plan
+    hostile = replace(hashed, hashes=replace(hashed.hashes, **change(hashed)))  # type: ignore[type-var]
+    with pytest.raises(ReleaseError, match="cannot be read"):
+        hash_plan_from_json(hostile.to_json())
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"steps":1001', '"steps":"many"'),
+        ('"steps":1001', '"steps":10000001'),
+        ('"steps":1001', '"steps":0'),
+        ('"grid":0.01', '"grid":0'),
+        ('"scale":10.0', '"scale":NaN'),
+        ('"sets":"none"', '"sets":"words"'),
+        ('"label":null', '"label":"kind"'),
+        ('"kind":"p-stable","order":2', '"kind":"p-stable","order":3'),
+    ],
+)
+def test_words_of_a_hash_plan_that_do_not_fit_are_refused(old: str, new: str, made: Sketch) -> None:
+    text = made.plan.to_json()
+    assert old in text
+    with pytest.raises(ReleaseError, match="cannot be read"):
+        hash_plan_from_json(text.replace(old, new, 1))
 
 
 def test_a_changed_hash_plan_has_another_digest_or_is_refused(made: Sketch) -> None:

@@ -68,6 +68,36 @@ class Hashes:
         """Whether different codes never share a bucket."""
         return self.bucket != "hash"
 
+    def require_within(self, steps: Integers) -> None:
+        """Check functions that somebody else sent: every record with places below ``steps`` has a bucket in each row.
+
+        Compiled loops trust this. Without it a number in a file would choose what memory is read and counted in.
+
+        Raises:
+            ValueError: numbers are not whole or too large, name another attribute, or lead beyond the buckets.
+        """
+        if not (np.rint(self.A) == self.A).all() or not (np.rint(self.B) == self.B).all():
+            raise ValueError("projections are not whole")
+        d, full, single = len(steps), self.column < 0, self.column >= 0
+        wide = -(-d // LINES) * LINES if full.any() else 1
+        if self.column.min() < -1 or self.column.max() >= d or self.A.shape[2] < wide:
+            raise ValueError("projections name another attribute")
+        ends = np.zeros(self.A.shape[2])
+        ends[: min(d, len(ends))] = steps[: len(ends)] - 1
+        reach = np.where(full[..., None], self.A * ends, 0.0)
+        reach[..., 0] += np.where(single, self.A[..., 0] * (steps[np.maximum(self.column, 0)] - 1), 0.0)
+        if (np.abs(reach).sum(axis=2) + np.abs(self.B) >= LARGEST).any():
+            raise ValueError("projections are too large")
+        if self.bucket == "range":
+            if self.A.shape[1] != 1 or (full.any() and single.any()):
+                raise ValueError("a range of codes has one component")
+            low, high = (np.clip(reach, *side).sum(axis=2) + self.B for side in ((None, 0), (0, None)))
+            first, last = ((end.astype(np.int64) >> self.shift)[:, 0] - self.low for end in (low, high))
+            if first.min() < 0 or last.max() >= self.width:
+                raise ValueError("codes lie beyond the buckets")
+        elif self.width & (self.width - 1) or (self.bucket == "bits" and self.width != 2 ** self.A.shape[1]):
+            raise ValueError("the width does not fit")
+
     def every(self, start: int, step: int) -> Hashes:
         """Rows start, start + step, .. alone."""
         chosen = slice(start, None, step)

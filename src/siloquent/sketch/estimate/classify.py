@@ -43,5 +43,9 @@ def _factors(sketch: Sketch, question: Classify) -> np.ndarray[tuple[int], np.dt
         raise RequestError(f"The rule is likelihood, prior or map, not {question.rule!r}.")
     priors = np.asarray(question.priors, dtype=float)
     if priors.shape != sizes.shape or not (priors >= 0).all() or abs(priors.sum() - 1) > 1e-9:
-        raise RequestError(f"priors are {len(sizes)} numbers that add up to 1, in the order of the classes.")
+        order = ", ".join(str(label) for label in sketch.plan.labels)
+        raise RequestError(
+            f"priors are {len(sizes)} numbers that add up to 1, in the order of the classes: {order}.",
+            fix=f"priors=({', '.join(['..'] * len(sizes))})",
+        )
     return np.asarray(priors / sizes)
