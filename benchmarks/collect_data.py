@@ -55,11 +55,13 @@ def syn2_many(seed: int, users: int, *, most: int = 10) -> tuple[Integers, Rows]
     return np.column_stack([a1, c1]), Rows(a2[:, None], np.r_[0, np.cumsum(count)])
 
 
-def ordinal(name: str, size: int, *, lo: int = 0, use: str = "both", resolution: int | None = None) -> Role:
-    """An ordinal attribute that every row has."""
+def ordinal(
+    name: str, size: int, *, lo: int = 0, use: str = "both", resolution: int | None = None, ends: bool = False
+) -> Role:
+    """An ordinal attribute that every row has; ``ends``: those outside were moved to its ends, which stand alone."""
     bounds = {"lo": Decimal(lo), "hi": Decimal(lo + size - 1), "grid": Decimal(1)}
     attribute = Attribute(name, "integer", outside="clamp", null="value", null_value=lo, **bounds)  # type: ignore[arg-type]
-    return Role(attribute, use, resolution)  # type: ignore[arg-type]
+    return Role(attribute, use, resolution, alone=(lo, lo + size - 1) if ends else ())  # type: ignore[arg-type]
 
 
 def categorical(name: str, size: int) -> Role:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,14 @@ class Tree:
 
     Level 0 is the root, level i has the product of the first i fan-outs as nodes, the last level is the bins. Every
     node of a level holds equally many bins. Where values do not fill the bins, the last bins are empty for ever.
+
+    Attributes:
+        alone: Places that have a bin of their own, ascending: values crowd there, and no slope leads to them.
     """
 
     values: int
     fanouts: tuple[int, ...]
+    alone: tuple[int, ...] = ()
 
     @property
     def height(self) -> int:
@@ -39,8 +43,13 @@ class Tree:
         return math.prod(self.fanouts[:level])
 
     def bin_of(self) -> NDArray[np.int64]:
-        """The bin of each place, shape (values,): contiguous, of widths that differ by one at most."""
-        return bin_of(self.values, self.bins)
+        """The bin of each place, shape (values,): contiguous, of much the same width but for places alone."""
+        return np.searchsorted(self.starts, np.arange(self.values), side="right") - 1
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The first place of each bin that holds any."""
+        return starts_of(self.values, self.bins, self.alone)
 
     def gathered(self, weights: Floats) -> Floats:
         """Weights of places as weights of bins, shape (bins,): the mean within each bin, 0 in empty ones."""
@@ -59,10 +68,17 @@ class Tree:
         places = self.bin_of()
         widths = np.bincount(places, minlength=self.bins)
         middle = np.bincount(places, weights=np.arange(self.values)) / widths
-        offset = (np.arange(self.values) - middle[places]) / widths[places]
-        slope = np.bincount(places, weights=weights * offset) / widths / 2
-        found[2:] += slope[1:-1]
-        found[:-2] -= slope[1:-1]
+        turn = np.bincount(places, weights=weights * (np.arange(self.values) - middle[places]))
+        spread = np.ones(self.bins, dtype=np.bool_)
+        spread[places[list(self.alone)]] = False
+        # The slope of a bin is that between its neighbours; beside a place alone, that to the other neighbour.
+        inner = np.arange(1, self.bins - 1)
+        below, above = inner - spread[:-2], inner + spread[2:]
+        known = spread[1:-1] & (below < above)
+        inner, below, above = inner[known], below[known], above[known]
+        slope = turn[inner] / (middle[above] - middle[below])
+        np.add.at(found, above, slope / widths[above])
+        np.add.at(found, below, -slope / widths[below])
         return found
 
     def averaged(self, weights: Floats, level: int) -> Floats:
@@ -85,13 +101,35 @@ class Tree:
         return np.array([np.square(part).sum() * (self.bins // part.size) for part in parts])
 
 
-def bin_of(values: int, bins: int) -> NDArray[np.int64]:
-    """The bin of each of ``values`` places: p is in bin p if there are as many bins, else in floor(p bins / n)."""
-    places = np.arange(values, dtype=np.int64)
-    return places if bins >= values else places * bins // values
+@lru_cache(maxsize=256)
+def starts_of(values: int, bins: int, alone: tuple[int, ...] = ()) -> tuple[int, ...]:
+    """The first place of each bin: every place if there are as many bins, else evenly, but for places ``alone``.
+
+    Without these, p is in bin floor(p bins / values). With them, the runs of places between share the other bins by
+    their lengths, at least one each.
+    """
+    if bins >= values:
+        return tuple(range(values))
+    ends = (-1, *alone, values)
+    runs = [(low + 1, high) for low, high in pairwise(ends) if low + 1 < high]
+    shared = _shared([high - low for low, high in runs], bins - len(alone))
+    found = list(alone)
+    for (low, high), count in zip(runs, shared, strict=True):
+        found += [low + -(-at * (high - low) // count) for at in range(count)]
+    return tuple(sorted(found))
 
 
-def tree(values: int, *, resolution: int | None = None, fanout: int = 5) -> Tree:
+def _shared(lengths: list[int], bins: int) -> list[int]:
+    """``bins`` for runs of places, each the one whose bins are widest, from one a run on."""
+    assert bins >= len(lengths), "fewer bins than runs of places"
+    found = [1] * len(lengths)
+    for _ in range(bins - len(lengths)):
+        at = max(range(len(lengths)), key=lambda run: lengths[run] / found[run])
+        found[at] += 1
+    return found
+
+
+def tree(values: int, *, resolution: int | None = None, fanout: int = 5, alone: tuple[int, ...] = ()) -> Tree:
     """The tree over ``values`` ordered places with at least ``resolution`` bins (default: one a place).
 
     As many levels as ``fanout`` suggests, and the fewest bins that equal fan-outs allow: 125 places are 5 x 5 x 5, 100
@@ -101,7 +139,8 @@ def tree(values: int, *, resolution: int | None = None, fanout: int = 5) -> Tree
     if bins == 1:
         return Tree(values, ())
     height = max(1, round(math.log(bins, fanout)))
-    return Tree(values, _fanouts(bins, height, fanout))
+    fanouts = _fanouts(bins, height, fanout)
+    return Tree(values, fanouts, alone if math.prod(fanouts) < values else ())
 
 
 @lru_cache(maxsize=256)

@@ -21,7 +21,7 @@ client = "{client}"
 name = "profile"
 everyone = true
 attribute = [
-  {{ name = "age", type = "integer", lo = 0, hi = 99, outside = "clamp", null = {{ value = 0 }} }},
+  {{ name = "age", type = "integer", lo = 0, hi = 99, outside = "clamp", null = {{ value = 0 }}{alone} }},
   {{ name = "region", type = "category", values = ["a", "b"], other = "cell", null = "cell", sensitive = {hidden} }},
 ]
 [[service]]
@@ -37,9 +37,15 @@ attribute = [
 
 
 def collections() -> list[Collection]:
-    """Separate and coordinated clients, with and without a public attribute."""
-    made = (("separate", "true"), ("separate", "false"), ("coordinated", "true"))
-    return [design(parse_spec(SHOP.format(client=client, hidden=hidden))) for client, hidden in made]
+    """Separate and coordinated clients, with and without a public attribute and values that stand alone."""
+    alone = ", alone = [0, 40, 99]"
+    made = (
+        ("separate", "true", ""),
+        ("separate", "false", ""),
+        ("coordinated", "true", ""),
+        ("separate", "true", alone),
+    )
+    return [design(parse_spec(SHOP.format(client=one, hidden=hidden, alone=own))) for one, hidden, own in made]
 
 
 def stream(seed: str) -> Any:

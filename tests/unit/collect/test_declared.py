@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from siloquent.collect import check, design, parse_spec, predict, read_collection
+from siloquent.collect import Client, check, design, parse_spec, predict, read_collection
 from siloquent.errors import SchemaError, SiloquentError, UnknownName
 from unit.collect.shops import FINE, ORDERS, PROFILE, WIDE, collection, text
 
@@ -51,6 +51,17 @@ REFUSED: dict[str, tuple[str, str]] = {
         text(PROFILE.replace('null = "cell" }', 'null = "cell", sensitive = false }'), ORDERS, client="coordinated"),
         "whether a user has a row in 'orders' would show",
     ),
+    "a value alone that is none": (
+        text(PROFILE.replace("value = 0 }", "value = 0 }, alone = [99]")),
+        "among its values",
+    ),
+    "a value alone twice": (text(PROFILE.replace("value = 0 }", "value = 0 }, alone = [9, 9.0]")), "named once"),
+    "a category alone": (text(PROFILE.replace('null = "cell" }', 'null = "cell", alone = ["a"] }')), "none is alone"),
+    "values alone that are no list": (text(PROFILE.replace("value = 0 }", "value = 0 }, alone = 9")), "are a list"),
+    "too few bins for values alone": (
+        text(PROFILE.replace("value = 0 }", "value = 0 }, resolution = 4, alone = [0, 9, 24]")),
+        "too few for 3 values alone",
+    ),
     "no TOML": ("format = ", "not TOML"),
 }
 
@@ -84,6 +95,27 @@ def test_a_document_reads_back_as_itself_and_a_changed_one_does_not(services: tu
 def test_what_is_no_document_is_refused(garbage: str) -> None:
     with pytest.raises(SchemaError):
         read_collection(garbage)
+
+
+ALONE = PROFILE.replace("value = 0 }", "value = 0 }, resolution = 10, alone = [24, 0]")
+
+
+def test_values_alone_are_bins_of_the_document_and_its_clients() -> None:
+    made = collection(ALONE)
+    (channel,) = made.channels
+    assert channel.trees[0].alone == (0, 24)
+    assert read_collection(made.to_json()) == made
+    plain = json.loads(made.to_json())["channels"][0]
+    assert plain["starts"] == [list(channel.trees[0].starts), []]
+    client = Client(json.loads(made.to_json()))
+    assert client._channels[0]._bins[0] == channel.trees[0].bin_of().tolist()
+    assert "starts" not in json.loads(collection(PROFILE).to_json())["channels"][0]
+
+
+def test_null_has_a_bin_of_its_own() -> None:
+    made = collection(PROFILE.replace("null = { value = 0 }", 'null = "cell", resolution = 10'))
+    bins = made.channels[0].trees[0].bin_of()
+    assert (bins[:25] < bins[25]).all()
 
 
 def test_each_service_has_its_share_and_a_coordinated_client_all_of_it() -> None:

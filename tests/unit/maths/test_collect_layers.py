@@ -191,3 +191,35 @@ def test_ranges_that_cut_bins_are_exact_for_numbers_that_rise_evenly() -> None:
     whole = np.zeros(125)
     whole[10:20] = 1
     assert np.allclose(one.smoothed(whole), one.gathered(whole))
+
+
+def test_places_alone_have_bins_of_their_own_and_the_others_share_the_rest() -> None:
+    one = tree(125, resolution=25, alone=(0, 40, 124))
+    bins = one.bin_of()
+    widths = np.bincount(bins)
+    assert (len(widths), widths.min(), widths.max()) == (25, 1, 6)
+    assert [int(widths[bins[place]]) for place in (0, 40, 124)] == [1, 1, 1]
+    assert (np.diff(bins) >= 0).all()
+    assert tree(20, resolution=25, alone=(0,)).alone == ()  # every place is alone anyway
+
+
+@pytest.mark.parametrize(("values", "bins"), [(125, 25), (101, 25), (7, 5), (1000, 30), (5, 8)])
+def test_bins_without_places_alone_are_the_whole_parts_of_place_times_bins_over_values(values: int, bins: int) -> None:
+    wanted = [place if bins >= values else place * bins // values for place in range(values)]
+    assert Tree(values, (bins,)).bin_of().tolist() == wanted
+
+
+def test_places_alone_bend_no_slope() -> None:
+    one = tree(125, resolution=25, alone=(0, 40, 124))
+    numbers = 3.0 + 0.5 * np.arange(125)
+    numbers[[0, 40, 124]] = 900, 50, 2000
+    bins = np.bincount(one.bin_of(), weights=numbers)
+    blind = tree(125, resolution=25)
+    for low, high in ((1, 19), (3, 45), (39, 60), (102, 122)):
+        inside = np.zeros(125)
+        inside[low : high + 1] = 1
+        truth = numbers[low : high + 1].sum()
+        assert one.smoothed(inside) @ bins == pytest.approx(truth, rel=1e-9)
+        if low < 5 or high > 119:  # the others cut no bin in which values crowd
+            wrong = blind.smoothed(inside) @ np.bincount(blind.bin_of(), weights=numbers)
+            assert wrong != pytest.approx(truth, rel=0.01)

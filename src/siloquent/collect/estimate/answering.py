@@ -12,7 +12,6 @@ import numpy as np
 
 from siloquent.collect.estimate.linear import NOTHING, Counted, Moments, Tables
 from siloquent.collect.estimate.modelled import modelled_count
-from siloquent.collect.plan.sets import tree_of
 from siloquent.collect.spec.answer import Answer, Estimate, guarantee_sentence
 from siloquent.collect.spec.collection import Collection
 from siloquent.collect.spec.query import MOST_GROUPS, Aggregate, AggregateQuery, Box, Column, Mask
@@ -85,7 +84,9 @@ def _groups(collection: Collection, column: Column) -> list[tuple[Any, Mask]]:
     if not role.is_ordered or not role.sensitive:
         places = np.arange(attribute.size)
         return [(attribute.label(at), places == at) for at in range(attribute.size)]
-    bins = tree_of(role, collection.spec.fanout).bin_of()
+    number = collection.channel_of(column.service)
+    named = [(service.name, one.attribute.name) for service, one in collection.attributes(number)]
+    bins = collection.channels[number].trees[named.index((column.service, column.name))].bin_of()
     found = []
     for one in np.unique(bins):
         inside = np.flatnonzero(bins == one)

@@ -4,67 +4,66 @@
     device = Device(user="u-1729", key=epoch_key, memory=shelf)     # memory: any mapping that outlives the program
     report = client.report("orders", rows, device)                  # bytes, always of one length: send them
 
-Clients in other languages read the same random words in the same order and give the same bytes; the test vectors in
-``tests/contract/collect/vectors.json`` say which (docs/reference/collect.md has the format).
+Clients in other languages give the same bytes for the same random words: docs/reference/collect.md has the format, and
+``tests/contract/collect/vectors.json`` the cases.
 """
 
 from __future__ import annotations
 
-import hmac
 import math
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date
+from hashlib import sha256
+from itertools import accumulate
+from struct import pack
 from typing import Any
 
-VERSION = 1
-NOWHERE = 2**32 - 1
-PRIME = 2**31 - 1
+VERSION, NOWHERE, PRIME = 1, 2**32 - 1, 2**31 - 1
 HEAD, PAYLOAD = 24, 16  # version 1, channel 1, layer 2, digest 4, token 16; then the payload
-Row = Mapping[str, Any]
+Row = Mapping[Any, Any]
 Index = Callable[[Any], int]
 Draw = Callable[[int, "Words"], bytes]
+Source = Callable[[int], bytes]
+Memory = MutableMapping[str, bytes]
+SYSTEM = os.urandom  # allowed: a device has this file and nothing else
 
 
-@dataclass(slots=True)
 class Device:
     """One user's device.
 
-    Attributes:
+    Args:
         user: The user's id, which all services of the collection know.
         key: The epoch's key, at least 16 bytes: shared by the services, never known to the collector.
-        memory: Reports that were made, by collection and service: the same bytes are sent again, since a second draw
-            would cost a second epsilon.
+        memory: Reports that were made: the same bytes are sent again, since a second draw would cost a second epsilon.
         source: Where random bytes come from; tests alone pass another one.
     """
 
-    user: str
-    key: bytes
-    memory: MutableMapping[str, bytes] = field(default_factory=dict)
-    source: Callable[[int], bytes] = os.urandom  # allowed: a device has this file and nothing else
+    __slots__ = ("key", "memory", "source", "user")
 
-    def __post_init__(self) -> None:
-        if len(self.key) < 16:
+    def __init__(self, user: str, key: bytes, memory: Memory | None = None, source: Source = SYSTEM) -> None:
+        if len(key) < 16:
             raise ValueError("an epoch's key has at least 16 bytes")
+        self.user, self.key, self.source = user, key, source
+        self.memory: Memory = {} if memory is None else memory
 
 
 class Words:
-    """64-bit words, little-endian, as a source gives them."""
+    """64-bit words, little-endian, as a source gives them, 32 bytes at a time."""
 
     __slots__ = ("_data", "_place", "_source")
 
-    def __init__(self, source: Callable[[int], bytes]) -> None:
-        self._source, self._data, self._place = source, b"", 0
+    def __init__(self, source: Source) -> None:
+        self._source, self._data, self._place = source, source(32), 0
 
     def eight(self) -> bytes:
         """The next 8 bytes."""
         at = self._place
-        if at == len(self._data):
+        if at == 32:
             self._data, at = self._source(32), 0
-        self._place = at + 8
-        return self._data[at : at + 8]
+        self._place = end = at + 8
+        return self._data[at:end]
 
     def word(self) -> int:
         """The next 64 bits as a whole number."""
@@ -72,36 +71,25 @@ class Words:
 
     def below(self, n: int) -> int:
         """Uniform in [0, n), n >= 1: the low bits of fresh words until they are small enough."""
-        if n == 1:
-            return 0
-        mask = (1 << (n - 1).bit_length()) - 1
-        while True:
+        mask, drawn = (1 << (n - 1).bit_length()) - 1, n if n > 1 else 0
+        while drawn >= n:
             drawn = self.word() & mask
-            if drawn < n:
-                return drawn
+        return drawn
 
 
 class Client:
-    """Makes reports for one collection's document.
-
-    Raises:
-        ValueError: The document is of another kind, or its thresholds are no probabilities.
-    """
+    """Makes reports for one collection's document; ValueError if it is none, or has no valid thresholds."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         if document.get("kind") != "siloquent-collection" or document.get("format") != 1:
             raise ValueError("this is no collection's document")
-        self.digest = str(document["digest"])
-        self._domain = self.digest.encode()
+        self.digest, self._keyed = str(document["digest"]), (b"", sha256(), sha256())
         services = {one["name"]: one for one in document["services"]}
         self._channels = [_Channel(at, one, services, self.digest) for at, one in enumerate(document["channels"])]
         self._of = {name: one for one in self._channels for name in one.services}
-        self._ends, self._layers, end = [], [], 0
-        for one in document["assignments"]:
-            end += one["words"]
-            self._ends.append(end)
-            self._layers.append(one["layers"])
-        if end != 2**32:
+        self._layers = [one["layers"] for one in document["assignments"]]
+        self._ends = list(accumulate(one["words"] for one in document["assignments"]))
+        if self._ends[-1] != 2**32:
             raise ValueError("the shares of the layers do not add up")
 
     def report(self, service: str, rows: Sequence[Row] | Mapping[str, Sequence[Row]], device: Device) -> bytes:
@@ -110,22 +98,34 @@ class Client:
         Args:
             service: The service's name; any of them where one client reports for all.
             rows: The user's rows; for a coordinated client rows by the services' names.
-        Returns:
-            Bytes whose number hangs on the collection alone.
         Privacy:
             Local: with the reports to the collection's other services, pure epsilon-DP for everything that this user
             has in all services, in this epoch. Proof: docs/explanation/collect.md.
         """
-        channel = self._of.get(service)
-        if channel is None:
+        if service not in self._of:
             raise ValueError("the collection has no such service")
+        channel = self._of[service]
         known = device.memory.get(channel.place)
         if known is None:
-            secret = hmac.digest(device.key, self._domain + device.user.encode(), "sha256")
+            secret = self._secret(device)
             layers = self._layers[bisect_right(self._ends, int.from_bytes(secret[16:20], "big"))]
-            known = channel.report(layers[channel.number], secret[:16], channel.joined(rows), Words(device.source))
+            own = rows if channel.alone and rows.__class__ is list else channel.joined(rows)
+            known = channel.report(layers[channel.number], secret[:16], own, Words(device.source))
             device.memory[channel.place] = known
         return known
+
+    def _secret(self, device: Device) -> bytes:
+        """HMAC-SHA-256(key, digest + user); both hashes are kept after the key, which many users may share."""
+        key, inner, outer = self._keyed
+        if device.key != key:
+            padded = (device.key if len(device.key) <= 64 else sha256(device.key).digest()).ljust(64, b"\0")
+            inner, outer = (sha256(bytes(x ^ pad for x in padded)) for pad in (0x36, 0x5C))
+            inner.update(self.digest.encode())
+            self._keyed = device.key, inner, outer  # at once, for other threads
+        inside, outside = inner.copy(), outer.copy()
+        inside.update(device.user.encode())
+        outside.update(inside.digest())
+        return outside.digest()
 
 
 class _Channel:
@@ -133,20 +133,20 @@ class _Channel:
 
     def __init__(self, number: int, plain: Mapping[str, Any], services: Mapping[str, Any], digest: str) -> None:
         self.number, self.services, self.slots, self.padded = number, plain["services"], plain["slots"], plain["padded"]
-        self.place, self._alone = f"{digest}:{number}", len(self.services) == 1
+        self.place, self.alone = f"{digest}:{number}", len(self.services) == 1
         own = [(name, one) for name in self.services for one in services[name]["attributes"]]
-        keys = [(one["name"] if self._alone else (name, one["name"]), one) for name, one in own]
+        keys = [(one["name"] if self.alone else (name, one["name"]), one) for name, one in own]
         self._names = [(key, _index(one)) for key, one in keys if one["sensitive"]]
         self._public = [(key, _index(one)) for key, one in keys if not one["sensitive"]]
         sizes = [one["size"] for _, one in own if one["sensitive"]]
-        self._rounds = [_points(size, count) for size, count in zip(sizes, plain["points"], strict=True)]
-        self._bins = [
-            _bins(one, bins) for one, bins in zip(plain["values"], map(math.prod, plain["fanouts"]), strict=True)
-        ]
-        self._sizes = plain["values"]
+        points = enumerate(zip(sizes, plain["points"], strict=True))  # the places that a measure is rounded to
+        self._rounds = [(at, [i * (size - 1) // (n - 1) for i in range(n)]) for at, (size, n) in points if n]
+        self._sizes, starts = plain["values"], plain.get("starts", [[]] * len(sizes))
+        self._bins = list(map(_bins, self._sizes, plain["fanouts"], starts))
         self._many = next((name for name in self.services if services[name]["per_user"] > 1), self.services[0])
-        head = bytes([VERSION, number]), bytes.fromhex(digest[:8])
-        self._heads = [head[0] + at.to_bytes(2, "big") + head[1] for at in range(len(plain["layers"]))]
+        self._heads = [
+            pack(">BBH", VERSION, number, at) + bytes.fromhex(digest[:8]) for at in range(len(plain["layers"]))
+        ]
         self._layers = [self._layer(layer, plain["fanouts"]) for layer in plain["layers"]]
 
     def _layer(self, layer: Mapping[str, Any], fanouts: Sequence[Sequence[int]]) -> tuple[list[Any], int, Draw]:
@@ -163,51 +163,49 @@ class _Channel:
 
     def joined(self, rows: Sequence[Row] | Mapping[str, Sequence[Row]]) -> Sequence[Row]:
         """One row for each row of the service with several, with the other services' values beside it."""
+        if self.alone:
+            return rows.get(self.services[0], ()) if isinstance(rows, Mapping) else rows
         if not isinstance(rows, Mapping):
-            if not self._alone:
-                raise ValueError("this collection's client reports for all services at once: give rows by service")
-            return rows
-        if self._alone:
-            return rows.get(self.services[0], ())
-        shared: dict[Any, Any] = {}
-        for name in self.services:
-            if name != self._many:
-                if not rows.get(name):
-                    return []
-                shared |= {(name, key): value for key, value in rows[name][0].items()}
+            raise ValueError("this collection's client reports for all services at once: give rows by service")
+        others = [name for name in self.services if name != self._many]
+        if not all(rows.get(name) for name in others):
+            return []
+        shared = {(name, key): value for name in others for key, value in rows[name][0].items()}
         return [shared | {(self._many, key): value for key, value in row.items()} for row in rows.get(self._many, ())]
 
     def report(self, layer: int, token: bytes, rows: Sequence[Row], words: Words) -> bytes:
         """The bytes for one user: which row, which node, then the oracle's draw."""
-        steps, nothing, draw = self._layers[layer]
+        steps, node, draw = self._layers[layer]
         places = self._places(rows, words)
-        node = nothing if places is None else sum(nodes[places[at]] for at, nodes in steps)
+        if places:
+            node = 0
+            for at, nodes in steps:
+                node += nodes[places[at]]
         report = self._heads[layer] + token + draw(node, words)
-        return report + self._clear(rows) if self._public else report
+        if self._public:
+            row: Row = rows[0] if rows else {}
+            report += b"".join(pack(">I", index(row.get(key)) & NOWHERE) for key, index in self._public)
+        return report
 
     def _places(self, rows: Sequence[Row], words: Words) -> list[int] | None:
         """The places of one row of the user's, or None: of an empty slot, or of a row with a value that is dropped."""
-        slot = words.below(max(self.slots, len(rows)))
-        if slot < len(rows):
-            row: Any = rows[slot]
-            places = [index(row.get(key)) for key, index in self._names]
+        count = len(rows)
+        slot = 0 if count <= self.slots == 1 else words.below(max(self.slots, count))
+        if slot < count:
+            read, places = rows[slot].get, []
+            for key, index in self._names:
+                places.append(index(read(key)))
             if min(places) >= 0:
-                return [_round(x, ends, words) if ends else x for x, ends in zip(places, self._rounds, strict=True)]
+                for at, ends in self._rounds:
+                    places[at] = _round(places[at], ends, words)
+                return places
         return None if self.padded else [words.below(size) for size in self._sizes]
 
-    def _clear(self, rows: Sequence[Row]) -> bytes:
-        row: Any = rows[0] if rows else {}
-        places = [index(row.get(key)) for key, index in self._public]
-        return b"".join((place if place >= 0 else NOWHERE).to_bytes(4, "big") for place in places)
 
-
-def _bins(values: int, bins: int) -> list[int]:
-    return [place if bins >= values else place * bins // values for place in range(values)]
-
-
-def _points(size: int, count: int) -> list[int]:
-    """The places that a measure is rounded to: the first, the last, and others evenly between; none of bins."""
-    return [at * (size - 1) // (count - 1) for at in range(count)] if count else []
+def _bins(values: int, fanouts: Sequence[int], starts: Sequence[int]) -> list[int]:
+    """The bin of each place: by the first places of bins, where the document has them, else evenly."""
+    bins = min(math.prod(fanouts), values)
+    return [bisect_right(starts, place) - 1 if starts else place * bins // values for place in range(values)]
 
 
 def _round(place: int, ends: Sequence[int], words: Words) -> int:
@@ -229,19 +227,20 @@ def _index(one: Mapping[str, Any]) -> Index:
         first, last = date.fromisoformat(one["lo"]).toordinal(), date.fromisoformat(one["hi"]).toordinal()
         return _ordered(_day, first, last, 1.0, one["outside"] == "drop", null)
     lo, hi, grid = float(one["lo"]), float(one["hi"]), float(one["grid"])
-    return _ordered(_number, lo, hi, grid, one["outside"] == "drop", null)
+    index, least, most = _ordered(_number, lo, hi, grid, one["outside"] == "drop", null), int(lo), int(hi)
+    if (least, most, 1) != (lo, hi, grid):
+        return index
+    return lambda value: value - least if value.__class__ is int and least <= value <= most else index(value)
 
 
 def _ordered(read: Callable[[Any], float | None], lo: float, hi: float, grid: float, drop: bool, null: int) -> Index:
-    last = math.floor((hi - lo) / grid + 0.5)
-
     def index(value: Any) -> int:
         x = read(value)
         if x is None:
             return null
         if lo <= x <= hi:
             return int((x - lo) / grid + 0.5)  # not negative, so the whole part is the floor
-        return -1 if drop else 0 if x < lo else last
+        return -1 if drop else 0 if x < lo else math.floor((hi - lo) / grid + 0.5)
 
     return index
 
@@ -264,11 +263,13 @@ def _subset(nodes: int, size: int, truth: int) -> Draw:
     if not (2 <= nodes <= 128 and 1 <= size < nodes and 0 < truth < 2**64):
         raise ValueError("a layer has no valid sets")
 
+    mask = (1 << (nodes - 1).bit_length()) - 1
+
     def draw(node: int, words: Words) -> bytes:
         found, left = (1 << node, size - 1) if words.word() < truth else (0, size)
         while left:
             for byte in words.eight():
-                drawn = byte & 127
+                drawn = byte & mask
                 if drawn < nodes and drawn != node and not found >> drawn & 1:
                     found |= 1 << drawn
                     left -= 1
@@ -287,12 +288,12 @@ def _hash(nodes: int, size: int, truth: int) -> Draw:
     def draw(node: int, words: Words) -> bytes:
         kept, a, b = words.word() < truth, 0, PRIME
         while a in (0, PRIME) or b == PRIME:
-            word = words.word()
-            a, b = word & PRIME, word >> 32 & PRIME
+            a = words.word()
+            a, b = a & PRIME, a >> 32 & PRIME
         bucket = (a * node + b) % PRIME % size
         if not kept:
             other = words.below(size - 1)
             bucket = other + (other >= bucket)
-        return b"".join(part.to_bytes(4, "big") for part in (a, b, bucket, 0))
+        return pack(">4I", a, b, bucket, 0)
 
     return draw

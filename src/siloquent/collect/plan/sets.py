@@ -24,7 +24,7 @@ def tree_of(role: Role, fanout: int) -> Tree:
     if role.points:
         return flat(role.points)
     if role.is_ordered:
-        return tree(role.attribute.size, resolution=role.bins, fanout=fanout)
+        return tree(role.attribute.size, resolution=role.bins, fanout=fanout, alone=role.places_alone)
     return flat(role.attribute.size)
 
 

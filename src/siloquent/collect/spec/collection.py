@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -210,6 +210,8 @@ def _role_to_plain(role: Role) -> dict[str, Any]:
         plain |= {"lo": str(attribute.lo), "hi": str(attribute.hi), "grid": str(attribute.grid)}
         plain["outside"] = attribute.outside
     null = attribute.null if attribute.null != "value" else {"value": _plain_value(attribute.null_value)}
+    if role.alone:
+        plain["alone"] = [_plain_label(value, attribute) for value in role.alone]
     return {
         **plain,
         "null": null,
@@ -226,6 +228,11 @@ def _plain_value(value: object) -> object:
     return value if isinstance(value, (bool, int, str)) else str(value)
 
 
+def _plain_label(value: Any, attribute: Attribute) -> object:
+    """A value of an ordered attribute as its bounds are written."""
+    return value.isoformat() if attribute.is_temporal else str(value)
+
+
 def _service_from_plain(plain: Mapping[str, Any]) -> Service:
     roles = tuple(_role_from_plain(one) for one in plain["attributes"])
     return Service(plain["name"], roles, plain["per_user"], plain["everyone"])
@@ -236,13 +243,14 @@ _MADE = ("size", "null_place", "other_place")
 
 
 def _role_from_plain(plain: Mapping[str, Any]) -> Role:
-    raw = {key: value for key, value in plain.items() if key not in (*_OWN, *_MADE)}
+    raw = {key: value for key, value in plain.items() if key not in (*_OWN, *_MADE, "alone")}
     for key in ("lo", "hi", "grid"):
         if key in raw:
             raw[key] = _read(raw[key], raw["type"])
     if isinstance(raw.get("null"), dict):
         raw["null"] = {"value": _read(raw["null"]["value"], raw["type"])}
-    return Role(_attribute(raw), **{key: plain[key] for key in _OWN})
+    alone = tuple(_read(value, raw["type"]) for value in plain.get("alone", ()))
+    return Role(_attribute(raw), **{key: plain[key] for key in _OWN}, alone=alone)
 
 
 def _attribute(raw: Mapping[str, Any]) -> Attribute:
@@ -260,6 +268,7 @@ def _read(value: Any, kind: Literal["integer", "real", "date"] | str) -> Any:
 
 def _channel_to_plain(channel: Channel) -> dict[str, Any]:
     return {
+        **_alone_to_plain(channel.trees),
         "services": list(channel.services),
         "epsilon": str(channel.epsilon),
         "slots": channel.slots,
@@ -281,9 +290,21 @@ def _channel_to_plain(channel: Channel) -> dict[str, Any]:
     }
 
 
+def _alone_to_plain(trees: Sequence[Tree]) -> dict[str, Any]:
+    """Places alone, and the first place of each bin of such trees; nothing where no tree has any."""
+    if not any(tree.alone for tree in trees):
+        return {}
+    return {
+        "alone": [list(tree.alone) for tree in trees],
+        "starts": [list(tree.starts) if tree.alone else [] for tree in trees],
+    }
+
+
 def _channel_from_plain(plain: Mapping[str, Any]) -> Channel:
+    alone = plain.get("alone", [()] * len(plain["values"]))
     trees = tuple(
-        Tree(values, tuple(fanouts)) for values, fanouts in zip(plain["values"], plain["fanouts"], strict=True)
+        Tree(values, tuple(fanouts), tuple(own))
+        for values, fanouts, own in zip(plain["values"], plain["fanouts"], alone, strict=True)
     )
     layers = tuple(
         LayerPlan(

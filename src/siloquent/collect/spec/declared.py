@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, Literal
 
 from siloquent.errors import SchemaError, UnknownName
@@ -38,12 +39,14 @@ class Role:
         resolution: The finest number of bins that matters: fewer give smaller errors, and answers know nothing finer.
             Of what is a measure alone: to how many points a value is rounded, at random and right on average.
         sensitive: False sends the value in clear beside the report.
+        alone: Values that have a bin of their own, since values crowd there: at ends to which others are clamped, say.
     """
 
     attribute: Attribute
     use: Use = "filter"
     resolution: int | None = None
     sensitive: bool = True
+    alone: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         name, kind = self.attribute.name, self.attribute.kind
@@ -61,6 +64,40 @@ class Role:
             raise SchemaError(f"{name!r} has more than 10^6 values.", fix="declare a coarser grid")
         if not self.sensitive and self.use != "filter":
             raise SchemaError(f"{name!r} is public: it serves conditions and groups.", fix='use = "filter"')
+        self._check_alone()
+
+    def _check_alone(self) -> None:
+        if not self.alone:
+            return
+        name = self.attribute.name
+        if not self.is_ordered or self.points or not self.sensitive:
+            raise SchemaError(f"{name!r} has no bins of neighbouring values, so none is alone.", fix="leave alone out")
+        places = self.places_alone
+        if len(places) < len(self.alone) + self._has_null_cell or not all(map(self._is_a_value, self.alone)):
+            raise SchemaError(f"What stands alone in {name!r} is among its values, each named once.")
+        runs = sum(high - low > 1 for low, high in pairwise((-1, *places, self.attribute.size)))
+        if self.bins < len(places) + runs:
+            raise SchemaError(
+                f"{name!r} has {self.bins} bins: too few for {len(places)} values alone and those between.",
+                fix=f"resolution = {max(len(places) + runs, 25)}",
+            )
+
+    @property
+    def places_alone(self) -> tuple[int, ...]:
+        """The places that have a bin of their own, ascending: those declared, and that of NULL."""
+        places = {self.attribute.index(value) for value in self.alone}
+        return tuple(sorted(places | ({self.attribute.size - 1} if self._has_null_cell else set())))
+
+    @property
+    def _has_null_cell(self) -> bool:
+        return self.is_ordered and self.attribute.null == "cell"
+
+    def _is_a_value(self, value: object) -> bool:
+        at = self.attribute.index(value)
+        if not 0 <= at < self.attribute.steps:
+            return False
+        found = self.attribute.label(at)
+        return bool(found == value or (self.attribute.is_numeric and float(found) == float(value)))  # type: ignore[arg-type]
 
     @property
     def is_ordered(self) -> bool:
@@ -242,7 +279,7 @@ def _epsilon(given: object) -> Fraction:
 
 _SPEC_KEYS = {"format", "name", "epoch", "epsilon", "fanout", "client", "scope", "min_reports", "service"}
 _SERVICE_KEYS = {"name", "per_user", "everyone", "attribute"}
-_ROLE_KEYS = {"use", "resolution", "sensitive"}
+_ROLE_KEYS = {"use", "resolution", "sensitive", "alone"}
 
 
 def parse_spec(text: str) -> CollectionSpec:
@@ -279,6 +316,9 @@ def _service(entry: Mapping[str, Any]) -> Service:
         own = {key: raw[key] for key in _ROLE_KEYS if key in raw}
         if isinstance(own.get("resolution"), Decimal):
             raise SchemaError("A resolution is a whole number.")
+        if not isinstance(own.get("alone", []), list):
+            raise SchemaError("Values that stand alone are a list.", fix="alone = [0, 99]")
+        own["alone"] = tuple(own.get("alone", ()))
         roles.append(Role(parse_attribute({k: v for k, v in raw.items() if k not in _ROLE_KEYS}), **own))
     return Service(entry["name"], tuple(roles), entry.get("per_user", 1), entry.get("everyone", False))
 

@@ -17,7 +17,6 @@ _WORDS, _VALUES = uint64[::1], int64[::1]
 _ENDS = types.UniTuple(int64, 2)
 _ONE = np.uint64(1)
 _BYTE = np.uint64(8)
-_LOW = np.uint64(127)
 _HALF = np.uint64(32)
 _MASK = np.uint64(PRIME)
 
@@ -32,8 +31,13 @@ def sets(  # noqa: C901 - one loop over words; compiled, and split it would read
     words: NDArray[np.uint64],
     found: NDArray[np.uint64],
 ) -> tuple[int, int]:
-    """Fill ``found[start:]``; (first not done, words read). One word is the coin, bytes of further ones are nodes."""
-    at = 0
+    """Fill ``found[start:]``; (first not done, words read). One word is the coin, bytes of further ones are nodes.
+
+    Of each byte only as many low bits are read as the last node's number has.
+    """
+    at, mask = 0, _ONE
+    while int64(mask) < k - 1:
+        mask = mask << _ONE | _ONE
     for i in range(start, nodes.size):
         begin = at
         if at >= words.size:
@@ -55,7 +59,7 @@ def sets(  # noqa: C901 - one loop over words; compiled, and split it would read
                     return i, begin
                 word, unread = words[at], 8
                 at += 1
-            drawn = int64(word & _LOW)
+            drawn = int64(word & mask)
             word >>= _BYTE
             unread -= 1
             if drawn >= k or drawn == node:
