@@ -1,6 +1,6 @@
 #!/bin/sh
 # Make .venv and install siloquent into it: scripts/environment.sh core|dev
-#   core  what a user needs, the pages included, at tested versions
+#   core  what a user needs, pages and federations included, at tested versions
 #   dev   core, the extras and the tools for tests, checks and docs
 # PYTHON=... chooses the interpreter; UV=1 uses uv instead of venv and pip. Safe to run again.
 set -eu
@@ -47,7 +47,7 @@ install() {
 minor=$(.venv/bin/python -c 'import sys; print("%d%d" % sys.version_info[:2])')
 pins=constraints/py$minor.txt
 case $want in
-  core) what=".[server]" ;;  # the demo ends with its pages open
+  core) what=".[server,federation]" ;;  # the demo holds a session of several processes, and ends with its pages open
   dev) what=".[dev,postgres,spark]" ;;
   *) fail "unknown environment '$want'. Known: core, dev." ;;
 esac

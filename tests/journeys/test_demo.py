@@ -24,7 +24,7 @@ def test_every_step_shows_its_command_and_the_story_ends_well(told: tuple[Person
     _, done = told
     assert done.status == 0
     at = 0
-    for step in story():
+    for step in story(roles_in=Path("demo-clinic")):
         line = shlex.join(["siloquent", "--workspace", "demo-clinic", *step.command])
         at = done.out.index(f"$ {line}\n", at) + 1
     assert "what to type next" in done.out[at:]

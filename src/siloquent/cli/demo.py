@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import ExitStack
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +29,13 @@ def demo(
     options: Options,
     folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="Where the demo's workspace goes.")] = FOLDER,
     quick: Annotated[bool, typer.Option("--quick", help="Only the first answer and its free repeat.")] = False,
+    processes: Annotated[
+        bool | None,
+        typer.Option(
+            "--processes/--no-processes",
+            help="Relay, clinics and hosts of the profile as processes (default: with the extra federation).",
+        ),
+    ] = None,
     serve: Annotated[
         bool | None,
         typer.Option("--serve/--no-serve", help="Leave its pages running (default: where somebody can look at them)."),
@@ -36,25 +44,41 @@ def demo(
 ) -> int:
     """Make a clinic that does not exist, and ask it questions: prices, answers, refusals, the ledger."""
     from siloquent.cli.app import run
-    from siloquent.demo import create_clinic, story
+    from siloquent.demo import create_clinic, profiling_roles, story
 
     screen = options.screen
     if options.as_json:
         raise RequestError("The demo is a story for people.", fix="siloquent demo, or --json with one of its commands")
     create_clinic(folder)
+    with_roles = not quick and _with_roles(processes)
     screen.line(f"A clinic that does not exist is in {folder}: 20,000 visits of 6,000 invented patients.")
-    for number, step in enumerate(story(quick=quick), start=1):
-        screen.show(_rule(number))
-        screen.line(step.says)
-        screen.line(f"\n$ {shlex.join(['siloquent', '--workspace', str(folder), *step.command])}\n")
-        status = run(["--workspace", str(folder), *step.command])
-        if status != step.ends:
-            raise SiloquentError(f"Step {number} of the demo ended with {status}, not {step.ends}.", spent="as shown")
+    with ExitStack() as roles:
+        if with_roles:
+            profiling_roles.describe(folder)
+        for number, step in enumerate(story(quick=quick, roles_in=folder if with_roles else None), start=1):
+            screen.show(_rule(number))
+            screen.line(step.says)
+            screen.line(f"\n$ {shlex.join(['siloquent', '--workspace', str(folder), *step.command])}\n")
+            status = run(["--workspace", str(folder), *step.command])
+            if status != step.ends:
+                told = f"Step {number} of the demo ended with {status}, not {step.ends}."
+                raise SiloquentError(told, spent="as shown")
+            if with_roles and step.command[:2] == profiling_roles.STARTS_BEHIND:
+                roles.enter_context(profiling_roles.running(folder))
     screen.show(_rule(0))
     screen.line(_NEXT.format(folder=shlex.quote(str(folder))))
     if serve or (serve is None and screen.can_ask and find_spec("fastapi") is not None):
         _serve(options, folder, port)
     return 0
+
+
+def _with_roles(asked: bool | None) -> bool:
+    """Whether roles run as processes: as asked, else where they can."""
+    from siloquent.federation.extra import PACKAGES, require_extra
+
+    if asked:
+        require_extra("The demo's federation")
+    return asked or (asked is None and all(find_spec(package) is not None for package in PACKAGES))
 
 
 def _serve(options: Options, folder: Path, port: int) -> None:

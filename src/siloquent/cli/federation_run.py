@@ -14,6 +14,7 @@ import typer
 from siloquent.cli.commands import Body, Options, command
 from siloquent.cli.federation import BundleOption, find_session
 from siloquent.cli.screen import LEFT
+from siloquent.documents.federation import session_document
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
@@ -90,7 +91,8 @@ def party_run(options: Options, bundle: BundleOption = Path("bundle")) -> None:
     _require_kind(role, "party")
     with options.session() as session:
         policy = read_policy(session.workspace.folder)
-    rules = f"{len(policy.rules)} rules" if policy.rules else "every session needs a person: siloquent party approve"
+    many = "1 rule" if len(policy.rules) == 1 else f"{len(policy.rules)} rules"
+    rules = f"{many} in federation.toml" if policy.rules else "every session needs a person: siloquent party approve"
     _greet(options, role, rules)
 
     def desk() -> AbstractContextManager[Any]:
@@ -109,11 +111,11 @@ def party_list(options: Options, bundle: BundleOption = Path("bundle")) -> None:
     with open_journal(role) as journal:
         sessions = sorted(journal.sessions(), key=lambda known: known.state != "invited")
     if options.as_json:
-        told = [_plain(role, known) for known in sessions]
+        told = [session_document(role, known) for known in sessions]
         options.screen.document({"schema": "siloquent/party-sessions/1", "sessions": told})
         return
     columns = [("session", LEFT), ("state", LEFT), ("task", LEFT), ("moderator", LEFT), ("tables", LEFT)]
-    shown = [_plain(role, known) for known in sessions]
+    shown = [session_document(role, known) for known in sessions]
     rows = [(s["session"][:12], s["state"], s["task"], s["moderator"], ", ".join(s["tables"])) for s in shown]
     options.screen.table(columns, rows)
 
@@ -158,34 +160,12 @@ def _decide(options: Options, bundle: Path, asked: str, decision: str, *, is_sur
     with open_journal(role) as journal:
         known = find_session(journal.sessions(), asked)
         if decision == "approved":
-            _show(options, _plain(role, known))
+            _show(options, session_document(role, known))
         if not is_sure and not (options.screen.can_ask and options.screen.confirm("Agree to this session?")):
             raise RequestError("Nobody said yes.", fix=options.shell("party", "approve", known.id[:12], "--yes"))
         if not journal.decide(known.id, decision):
             raise RequestError(f"This session is {known.state} already.", fix="siloquent party list")
     options.screen.note(f"{known.id[:12]}: {decision}; the running party goes on with it.")
-
-
-def _plain(role: Bundle, known: Any) -> dict[str, Any]:
-    """A session as its owner should see it before a yes."""
-    asked = known.invitation.get("invitation", {})
-    workers = [role.roster.role(name) for name in known.members if _is_worker(role, name)]
-    return {
-        "session": known.id,
-        "state": known.state,
-        "moderator": known.moderator,
-        "task": str(asked.get("task", "")),
-        "protocol": str(asked.get("protocol", "")),
-        "tables": list(asked.get("tables", [])),
-        "columns": list(asked.get("columns", [])),
-        "statement": str(asked.get("statement", "")),
-        "price": str(asked.get("price", "")),
-        "workers": [f"{worker.name} ({worker.owner})" for worker in workers],
-    }
-
-
-def _is_worker(role: Bundle, name: str) -> bool:
-    return any(known.name == name and known.kind == "worker" for known in role.roster.roles)
 
 
 def _show(options: Options, told: dict[str, Any]) -> None:

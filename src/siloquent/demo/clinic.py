@@ -56,7 +56,7 @@ def _clear(folder: Path) -> None:
         if folder.is_dir() and not any(folder.iterdir()):
             return
         raise SchemaError(f"{folder} is there and is not a demo.", fix="siloquent demo --folder ELSEWHERE")
-    for inner in ("data", "schemas", "releases", "collections", "offers", "silos"):
+    for inner in ("data", "schemas", "releases", "collections", "offers", "silos", "bundles", "roles"):
         shutil.rmtree(folder / inner, ignore_errors=True)
     for file in (
         *searching.WRITTEN,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from siloquent.demo.profiling_roles import role_steps
 from siloquent.demo.profiling_tables import SILOS
 
-WRITTEN = ("prices.toml",)
+WRITTEN = ("prices.toml", "clinics.toml")
 """Files beside ``data`` and ``schemas``, which a new demo replaces."""
 PARTIES = tuple(word for name in SILOS for word in ("--party", f"{name}=silos/{name}"))
 
@@ -28,3 +31,9 @@ PROFILE_STEPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("profile", "adopt", "price-rules", "--table", "prices", "--pick", "supplier -> city", "--yes"),
     ),
 )
+
+
+def with_roles(folder: Path) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The same story whose session is held by processes, with their keys below ``folder``, instead of threads."""
+    at = next(place for place, (_, command) in enumerate(PROFILE_STEPS) if command[:2] == ("profile", "run"))
+    return (*PROFILE_STEPS[:at], *role_steps(folder), *PROFILE_STEPS[at + 1 :])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from siloquent.demo.collecting import COLLECT_STEPS
-from siloquent.demo.profiling import PROFILE_STEPS
+from siloquent.demo.profiling import PROFILE_STEPS, with_roles
 from siloquent.demo.searching import SEARCH_STEPS
 from siloquent.demo.sharing import SHARE_STEPS
 from siloquent.demo.sketching import SKETCH_STEPS
@@ -27,20 +28,20 @@ class Step:
     ends: int = 0
 
 
-_TASKS = (*PROFILE_STEPS, *SKETCH_STEPS, *SYNTH_STEPS, *SEARCH_STEPS, *COLLECT_STEPS, *SHARE_STEPS)
+_TASKS = (*SKETCH_STEPS, *SYNTH_STEPS, *SEARCH_STEPS, *COLLECT_STEPS, *SHARE_STEPS)
 
 
-def story(*, quick: bool = False) -> tuple[Step, ...]:
-    """The steps in order, as words behind ``siloquent``; ``quick``: the first answer and its free repeat alone."""
-    return (
-        _FIRST_ANSWER
-        if quick
-        else (
-            *_FIRST_ANSWER,
-            *_THE_REST,
-            *(Step(*step) for step in _TASKS),
-        )
-    )
+def story(*, quick: bool = False, roles_in: Path | None = None) -> tuple[Step, ...]:
+    """The steps in order, as words behind ``siloquent``.
+
+    Args:
+        quick: The first answer and its free repeat alone.
+        roles_in: The clinics of the profile are processes of their own, with their keys below this workspace.
+    """
+    if quick:
+        return _FIRST_ANSWER
+    profile = PROFILE_STEPS if roles_in is None else with_roles(roles_in)
+    return (*_FIRST_ANSWER, *_THE_REST, *(Step(*step) for step in (*profile, *_TASKS)))
 
 
 _FIRST_ANSWER = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from siloquent.demo import story
 
 
@@ -21,3 +23,15 @@ def test_every_step_says_why_it_is_there_in_lines_that_fit() -> None:
     for step in story():
         assert step.says.endswith((".", "?"))
         assert max(map(len, step.says.split("\n"))) <= 110
+
+
+def test_a_session_by_processes_takes_the_place_of_the_one_in_threads() -> None:
+    threads, processes = story(), story(roles_in=Path("clinic"))
+    runs = [step.command for step in (*threads, *processes) if step.command[:2] == ("profile", "run")]
+    assert ["--party" in run for run in runs] == [True, False]
+    assert [step.command[:2] for step in processes if step.command[0] == "federation"] == [
+        ("federation", "init"),
+        ("federation", "check"),
+        ("federation", "status"),
+    ]
+    assert all(step.says.endswith((".", "?")) for step in processes)
