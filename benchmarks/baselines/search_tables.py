@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from siloquent.schema import Attribute, Budget, Domain, TableSchema
 from siloquent.search import Budget as Price
 from siloquent.search import Feature, KeyOf, Offer, OfferPlan, OfferSpec, plan
-from siloquent.search.measure import SumBatch, noisy, whole_records
+from siloquent.search.measure import kernel_of, noisy, whole_records
 from siloquent.search.measure.ranges import Clip, clipped, selected_range
 from siloquent.search.offers import Measured
 
@@ -65,8 +65,7 @@ def offered(made: OfferPlan, places: dict[str, Integers]) -> Offer:
             known = places[feature.name][places[feature.name] >= 0]
             clips[i] = selected_range(np.bincount(known, minlength=feature.steps), made.rate)
     features = tuple(map(clipped, made.features, clips))
-    spec = made.spec
-    kernel = SumBatch(features, made.keys, made.steps, spec.norm_cut, spec.second_moments, tuple(clips))
+    kernel = kernel_of(made, features, tuple(clips))
     batch = pa.RecordBatch.from_arrays([pa.array(column) for column in places.values()], names=list(places))
     return _offer(made, features, noisy(made, kernel.unpacked(kernel(batch))))
 
@@ -76,7 +75,7 @@ def released(made: OfferPlan, numbers: Floats, cells: Integers | None = None) ->
     places = np.rint((np.clip(numbers, -1, 1) + 1) * GRID).astype(np.int64)
     named = {feature.name: places[:, i] for i, feature in enumerate(made.features)}
     records = whole_records(made.features, named, len(places), made.steps, made.spec.norm_cut)
-    kernel = SumBatch(made.features, made.keys, made.steps, made.spec.norm_cut, made.spec.second_moments)
+    kernel = kernel_of(made, made.features)
     exact = kernel.unpacked(kernel.summed(records, [] if cells is None else [cells]))
     return _offer(made, made.features, noisy(made, exact))
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from audit.harness import assert_caught, assert_private
 from siloquent.privacy import accountant, epsilon_of_zcdp
 from siloquent.search import Budget, OfferPlan, plan
-from siloquent.search.measure import SumBatch, noisy
+from siloquent.search.measure import kernel_of, noisy
 from siloquent.search.measure.ranges import selected_range
 from siloquent.search.offers import Measured
 from siloquent.search.plan.ranges import selection
@@ -41,6 +41,8 @@ OFFERS: dict[str, dict[str, object]] = {
     "for unions": {"keys": ()},
     "both": {"second_moments": "total"},
     "cut": {"norm_cut": 0.7, "second_moments": "total"},
+    "of order 3": {"keys": (), "order": 3},
+    "of order 4": {"keys": (), "order": 4},
     "fpm": {"mechanism": "fpm", "second_moments": "total"},
     "fpm-opt": {"mechanism": "fpm-opt", "second_moments": "total"},
 }
@@ -56,7 +58,7 @@ def exact(made: OfferPlan, rows: Rows) -> Measured:
     """What a fold of the rows' places gives: everything between the declaration and the noise."""
     columns = np.array(rows, dtype=np.int64)
     batch = pa.RecordBatch.from_arrays([pa.array(c) for c in columns.T], names=["town", "x", "y"])
-    kernel = SumBatch(made.features, made.keys, made.steps, made.spec.norm_cut, made.spec.second_moments)
+    kernel = kernel_of(made, made.features)
     return kernel.unpacked(kernel(batch))
 
 
@@ -67,12 +69,13 @@ def copies(measured: Measured, n: int) -> Measured:
         return np.ascontiguousarray(np.broadcast_to(array, (n, *array.shape)))
 
     second = None if measured.second is None else many(measured.second)
-    return Measured(tuple(map(many, measured.counts)), tuple(map(many, measured.sums)), second)
+    higher = tuple(map(many, measured.higher))
+    return Measured(tuple(map(many, measured.counts)), tuple(map(many, measured.sums)), second, higher)
 
 
 def flat(shown: Measured, n: int) -> NDArray[np.int64]:
     """Everything that one release shows, a row a release; of symmetric matrices the upper triangle."""
-    parts = [array.reshape(n, -1) for array in (*shown.counts, *shown.sums)]
+    parts = [array.reshape(n, -1) for array in (*shown.counts, *shown.sums, *shown.higher)]
     if shown.second is not None:
         upper = np.triu_indices(shown.second.shape[-1])
         parts.append(shown.second[..., upper[0], upper[1]].reshape(n, -1))
@@ -121,6 +124,15 @@ def test_half_the_variance_on_the_diagonal_too_is_caught() -> None:
     first, second, third = made.parameters
     assert third is not None
     wrong = replace(made, parameters=(first, second, third / 4))
+    assert_caught(release(wrong), PAIRS["row", "add-remove"], n=2 * MANY, **claim(made))
+
+
+def test_higher_orders_that_nobody_pays_for_are_caught() -> None:
+    made = planned(keys=(), order=4, shares=("0.001", "0.001", "0.001", "0.001", "0.996"))
+    fourth = made.parameters[4]
+    assert fourth is not None
+    # As if every product stood for all 24 orders of its numbers, and not a number's own power for one.
+    wrong = replace(made, parameters=(*made.parameters[:4], fourth / 24))
     assert_caught(release(wrong), PAIRS["row", "add-remove"], n=2 * MANY, **claim(made))
 
 

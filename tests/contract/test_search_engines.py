@@ -12,7 +12,7 @@ from siloquent.data import Engine
 from siloquent.data.engines.duckdb import DuckDBEngine
 from siloquent.data.engines.spark import SparkEngine
 from siloquent.search import KeyOf, plan
-from siloquent.search.measure import SumBatch
+from siloquent.search.measure import kernel_of
 from unit.data.clinic import on_engine
 from unit.search.tables import USER, rows, schema, spec
 
@@ -21,6 +21,7 @@ CASES: dict[str, dict[str, Any]] = {
     "by town and year": {"keys": (KeyOf("town", "year"),), "features": ("x",), "second_moments": "per-key"},
     "by several keys": {"keys": (KeyOf("town"), KeyOf("year")), "second_moments": "total"},
     "for unions, cut": {"keys": (), "features": ("x", "y"), "norm_cut": 0.7},
+    "of order 4": {"keys": (), "features": ("x", "y", "kind"), "order": 4},
 }
 FRAME = rows(3_000, seed=5)
 
@@ -29,7 +30,7 @@ def summed(engine: Engine, given: dict[str, Any], *, unit: str | None = None) ->
     declared = schema(**({"unit": unit} if unit else {}))
     made = plan(spec(**given), declared)
     table, permit = on_engine(declared, engine)
-    kernel = SumBatch(made.features, made.keys, made.steps, made.spec.norm_cut, made.spec.second_moments)
+    kernel = kernel_of(made, made.features)
     return table.fold(kernel, np.add, list(made.places), permit, encoded=True)
 
 
@@ -37,7 +38,7 @@ def summed(engine: Engine, given: dict[str, Any], *, unit: str | None = None) ->
 def test_every_row_counts_once_a_key(given: dict[str, Any]) -> None:
     declared = schema()
     made = plan(spec(**given), declared)
-    kernel = SumBatch(made.features, made.keys, made.steps, made.spec.norm_cut, made.spec.second_moments)
+    kernel = kernel_of(made, made.features)
     measured = kernel.unpacked(summed(DuckDBEngine(arrow=FRAME), given))
     assert [int(counts.sum()) for counts in measured.counts] == [3_000] * max(1, len(made.keys))
 

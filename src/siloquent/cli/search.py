@@ -29,6 +29,9 @@ Rho = Annotated[str | None, typer.Option("--rho", help="What it may cost, in rho
 Ranges = Annotated[
     str, typer.Option("--ranges", metavar="WHICH", help="declared, or quantiles: estimated for a tenth of the price.")
 ]
+Order = Annotated[
+    int, typer.Option("--order", metavar="K", help="3 or 4: products of so many, for logistic models of unions.")
+]
 CatalogueOption = Annotated[str | None, typer.Option("--catalogue", metavar="DIR", help=PLACE)]
 Key = Annotated[str | None, typer.Option("--key", help="A name for this request: asking again with it is free.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Pay the price without being asked.")]
@@ -65,6 +68,7 @@ def offer(
         float | None, typer.Option("--norm-cut", metavar="B", help="Draw longer records in to B half ranges.")
     ] = None,
     ranges: Ranges = "declared",
+    order: Order = 2,
     owner: Annotated[str | None, typer.Option("--owner", help="Who answers for the rows, for others to see.")] = None,
     catalogue: Annotated[
         str | None, typer.Option("--catalogue", metavar="DIR", help=f"Add it there at once. {PLACE}")
@@ -200,6 +204,7 @@ def find(
     ] = None,
     rho: Annotated[str | None, typer.Option("--rho", help="Platform scoring, in rho.")] = None,
     ranges: Ranges = "declared",
+    order: Order = 2,
     catalogue: CatalogueOption = None,
     output: Annotated[
         str | None,

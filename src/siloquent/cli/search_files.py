@@ -40,6 +40,7 @@ def offer_of(options: Options, table: str, given: dict[str, Any]) -> OfferSpec:
         "owner": given["owner"] or "",
         "norm_cut": given["norm_cut"],
         "range": given["ranges"],
+        "order": given["order"],
     }
     if given["second_moments"] is not None:
         plain["second_moments"] = given["second_moments"]
@@ -74,6 +75,7 @@ def request_of(options: Options, request: str, given: dict[str, Any]) -> Request
             "max_augmentations": given["most"],
             "model": given["model"],
             "range": given["ranges"],
+            "order": given["order"],
         }
     )
 

@@ -1,18 +1,22 @@
 """How far one unit moves the sums of all orders together: the sensitivity of one joint Gaussian release.
 
 A record is a vector of whole numbers of squared length at most ``longest``. Order 0 counts it, order 1 adds it up,
-order 2 adds up its products, where an entry off the diagonal counts twice (as in the whole matrix, or as one entry with
-half the variance). Then |order i| = |record|^i and the scalar product of two records' order i is that of the records to
-the power i, which is what makes the bounds below exact. Proof: docs/explanation/search.md.
+order i adds up its products of i numbers, where a product counts as often as its numbers can be ordered (an entry off
+the diagonal twice: as in the whole matrix, or as one entry with half the variance). Then |order i| = |record|^i and the
+scalar product of two records' order i is that of the records to the power i, which is what makes the bounds below
+exact. Proof: docs/explanation/search.md.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-Shares = tuple[Fraction, Fraction, Fraction]
+Variances = tuple[Fraction | None, ...]
+_PARTS = 256
+"""Of the way from a right angle to opposite records, where the worst angle of orders above 2 is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,36 +34,57 @@ class Release:
     records: int = 1
     keeps_key: bool = False
 
-    def moved(self, variances: tuple[Fraction | None, Fraction | None, Fraction | None]) -> Fraction:
+    def moved(self, variances: Variances) -> Fraction:
         """The greatest sum over all orders of (squared change / variance), for one unit.
 
         Args:
-            variances: Of orders 0, 1, 2 (on the diagonal); None where an order is exact or not released.
+            variances: Of orders 0, 1, 2, .. (of a number's own power); None where an order is exact or not released.
         """
-        weights = [part / v if v else Fraction(0) for v, part in zip(variances, self._parts(), strict=True)]
-        return Fraction(self.records**2) * self._sum(weights[0] * self.keys, weights[1] * self.keys, weights[2])
+        weights = [part / v if v else Fraction(0) for v, part in zip(variances, self._parts(variances), strict=True)]
+        return Fraction(self.records**2) * self._sum(self._by_key(weights))
 
-    def variances(self, shares: Shares, rho: Fraction) -> tuple[Fraction | None, Fraction | None, Fraction | None]:
+    def variances(self, shares: Sequence[Fraction], rho: Fraction) -> Variances:
         """The variances that spend exactly ``rho``, order i with weight ``shares[i]``; None where a share is 0."""
-        counted = (shares[0] * self.keys, shares[1] * self.keys, shares[2])
-        whole = self._sum(*counted) * Fraction(self.records**2) / (2 * rho)
-        found = [whole * part / share if share else None for share, part in zip(shares, self._parts(), strict=True)]
-        return found[0], found[1], found[2]
+        whole = self._sum(self._by_key(shares)) * Fraction(self.records**2) / (2 * rho)
+        return tuple(
+            whole * part / share if share else None for share, part in zip(shares, self._parts(shares), strict=True)
+        )
 
-    def _parts(self) -> tuple[Fraction, Fraction, Fraction]:
-        """The squared length of orders 0, 1, 2 of the longest record."""
-        size = Fraction(self.longest)
-        return Fraction(1), size, size * size
+    def _parts(self, orders: Sequence[object]) -> list[Fraction]:
+        """The squared length of each order of the longest record."""
+        return [Fraction(self.longest) ** order for order in range(len(orders))]
 
-    def _sum(self, zero: Fraction, first: Fraction, second: Fraction) -> Fraction:
+    def _by_key(self, weights: Sequence[Fraction]) -> list[Fraction]:
+        """Weights of all orders: counts and sums as often as there are keys."""
+        return [weight * self.keys if order < 2 else weight for order, weight in enumerate(weights)]
+
+    def _sum(self, weights: Sequence[Fraction]) -> Fraction:
         """For records of length 1 with these weights of the orders."""
         if not self.replaced:
-            return zero + first + second
-        # The same key, records at an angle with cosine c: 2 first (1 - c) + 2 second (1 - c^2), greatest at
-        # c = -first / (2 second) or at -1. Another key: nothing of orders 0 and 1 cancels, so c = 0 is worst.
-        turned = 2 * (first + second) + (first**2 / (2 * second) if second else 0)
-        same = turned if first <= 2 * second else 4 * first
-        return same if self.keeps_key else max(same, 2 * (zero + first + second))
+            return sum(weights, Fraction(0))
+        same = turned(weights[1:])
+        return same if self.keeps_key else max(same, 2 * sum(weights, Fraction(0)))
+
+
+def turned(weights: Sequence[Fraction]) -> Fraction:
+    """The greatest 2 (w_1 (1 - c) + w_2 (1 - c^2) + ..) over cosines c: a record replaced by one at another angle.
+
+    Exact up to order 2, at c = -w_1 / (2 w_2) or at -1; above that hardly more than it. With another key nothing of
+    orders 0 and 1 cancels, so c = 0 is worst, which the caller adds.
+    """
+    if len(weights) <= 2:
+        first, second = weights[0], weights[1] if len(weights) == 2 else Fraction(0)
+        if first > 2 * second:
+            return 4 * first
+        return 2 * (first + second) + (first**2 / (2 * second) if second else 0)
+    # Above 0 all terms fall, so the worst cosine is 0 or less. Between two places where the sum is known it rises by no
+    # more than its steepest slope, sum of i w_i, times half their distance.
+    steepest = sum((i * w for i, w in enumerate(weights, start=1)), Fraction(0))
+    seen = max(
+        sum((w * (1 - Fraction(-place, _PARTS) ** i) for i, w in enumerate(weights, start=1)), Fraction(0))
+        for place in range(_PARTS + 1)
+    )
+    return 2 * (seen + steepest / (2 * _PARTS))
 
 
 def l1_moved(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -33,11 +34,13 @@ class Measured:
     """What a measurement released, in whole steps: for each key counts (cells,) and sums (cells, columns).
 
     ``second``: products (columns, columns), or one such matrix a cell, or None. An offer without keys has one cell.
+    ``higher``: products of three numbers, and of four, each once (``maths/higher.py``), as far as its order goes.
     """
 
     counts: tuple[Integers, ...]
     sums: tuple[Integers, ...]
     second: Integers | None
+    higher: tuple[Integers, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,10 @@ class Offer:
             raise ReleaseError("The offer's sums do not have the shape of its keys and features.")
         if found.second is not None and found.second.shape not in ((p, p), (sizes[0], p, p)):
             raise ReleaseError("The offer's second moments do not have the shape of its features.")
-        arrays = [*found.counts, *found.sums, *([] if found.second is None else [found.second])]
+        wanted = [(math.comb(p + order - 1, order),) for order in range(3, 3 + len(found.higher))]
+        if [array.shape for array in found.higher] != wanted or len(self.parameters) != 3 + len(wanted):
+            raise ReleaseError("The offer's higher products do not have the shape of its features.")
+        arrays = [*found.counts, *found.sums, *([] if found.second is None else [found.second]), *found.higher]
         if any(array.dtype != np.int64 or np.abs(array).max(initial=0) > _MOST_VALUE for array in arrays):
             raise ReleaseError("The offer's sums are whole numbers below 2^60.")
 
@@ -108,7 +114,7 @@ class Offer:
     def deviations(self) -> tuple[float, float, float]:
         """Of the noise on a count, a sum and a second moment on the diagonal, in units of -1..1."""
         law = "gaussian" if self.noise == "gaussian" else "laplace"
-        zero, first, second = (deviation(law, parameter) for parameter in self.parameters)  # type: ignore[arg-type]
+        zero, first, second = (deviation(law, parameter) for parameter in self.parameters[:3])  # type: ignore[arg-type]
         return zero, first / self.steps, second / self.steps**2
 
     def by_key(self, key: int) -> tuple[Floats, Floats]:
@@ -150,6 +156,7 @@ class Offer:
             arrays |= {f"counts{i}": counts, f"sums{i}": sums}
         if self.measured.second is not None:
             arrays["second"] = self.measured.second
+        arrays |= {f"order{order}": array for order, array in enumerate(self.measured.higher, start=3)}
         return pack(arrays, words)
 
 
@@ -169,6 +176,7 @@ def offer_from_bytes(data: bytes) -> Offer:
             counts=tuple(arrays.pop(f"counts{i}") for i in many),
             sums=tuple(arrays.pop(f"sums{i}") for i in many),
             second=arrays.pop("second", None),
+            higher=tuple(arrays.pop(f"order{order}") for order in range(3, len(words["parameters"]))),
         )
         if arrays or not isinstance(words["steps"], int) or words["steps"] < 1:
             raise ValueError("more arrays than an offer has")
@@ -182,7 +190,7 @@ def offer_from_bytes(data: bytes) -> Offer:
             measured=measured,
             steps=words["steps"],
             noise=words["noise"],
-            parameters=(parameters[0], parameters[1], parameters[2]),
+            parameters=tuple(parameters),
             is_halved=bool(words["is_halved"]),
             event=event_from_json(words["event"]),
             owner=str(words["owner"]),

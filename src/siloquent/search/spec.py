@@ -21,6 +21,7 @@ MOST_KEYS = 8
 MOST_CELLS = 10**6
 FOR_JOINS = ("0.4", "0.6", "0")
 FOR_UNIONS = ("0.02", "0.18", "0.8")
+FOR_CURVES = {3: ("0.02", "0.1", "0.58", "0.3"), 4: ("0.02", "0.08", "0.3", "0.2", "0.4")}
 FOR_REQUESTS = ("0.25", "0.6", "0.15")
 
 
@@ -73,12 +74,13 @@ class OfferSpec:
         keys: What rows may be joined by; none: the offer is for unions alone.
         budget, accuracy: Exactly one.
         second_moments: "total" for unions and requests, "per-key" for many-to-many joins; joins of means need none.
-        shares: Of the price, for counts, sums and second moments; None: what suits ``second_moments`` and keys.
+        shares: Of the price, for counts, sums and second moments, and one a higher order; None: what suits the offer.
         mechanism: "joint", or the paper's "fpm" and "fpm-opt" for comparison.
         norm_cut: Records longer than this are drawn in (1: half a declared range); None: none is, at more noise.
         indicators: Features whose missing values get a feature of their own; else NULL counts as the range's centre.
         range: "quantiles": the ends of each number's range are estimated first, for a tenth of the price.
         owner: Who answers for the rows: offers of one owner may be about the same people.
+        order: 3 or 4 also releases products of so many numbers, for logistic and Poisson models of unions.
     """
 
     table: str
@@ -87,12 +89,13 @@ class OfferSpec:
     budget: Budget | None = None
     accuracy: Accuracy | None = None
     second_moments: SecondMoments = "none"
-    shares: tuple[Exact, Exact, Exact] | None = None
+    shares: tuple[Exact, ...] | None = None
     mechanism: Mechanism = "joint"
     norm_cut: float | None = None
     indicators: tuple[str, ...] = ()
     range: Range = "declared"
     owner: str = ""
+    order: int = 2
 
     def __post_init__(self) -> None:
         for name in ("features", "keys", "indicators"):
@@ -124,22 +127,36 @@ class OfferSpec:
             raise RequestError("Second moments per key belong to one key.", fix='second_moments="total"')
         if self.norm_cut is not None and not 0 < self.norm_cut < 1_000:
             raise RequestError(f"norm_cut is a number above 0, not {self.norm_cut!r}.")
-        shares = self.parts
-        if len(shares) != 3 or min(shares) < 0 or shares[1] == 0 or (shares[2] == 0) != (self.second_moments == "none"):
+        if self.order not in (2, 3, 4) or (self.order > 2 and (self.keys or self.mechanism != "joint")):
             raise RequestError(
-                "Shares are for counts, sums and second moments: none below 0, that of sums above it, and the last one "
-                "0 exactly where no second moments are released.",
+                f"The order is 2, or 3 or 4 of a joint offer for unions, without keys; not {self.order!r}.",
+                fix="order=2, or an offer of its own for unions",
+            )
+        self._check_shares()
+
+    def _check_shares(self) -> None:
+        shares = self.parts
+        if len(shares) != self.order + 1 or min(shares) < 0 or 0 in (shares[1], *shares[3:]):
+            raise RequestError(
+                f"Shares are {self.order + 1} numbers, for counts, sums, second moments and each higher order: none is "
+                "below 0, and only those of counts and second moments can be 0.",
+                fix='shares=("0.4", "0.6", "0")',
+            )
+        if (shares[2] == 0) != (self.second_moments == "none"):
+            raise RequestError(
+                "Shares are 0 for second moments exactly where none are released.",
                 fix='shares=("0.4", "0.6", "0")',
             )
         if self.keys and shares[0] == 0:
             raise RequestError("With keys, counts need a share of the price.", fix='shares=("0.4", "0.6", "0")')
 
     @property
-    def parts(self) -> tuple[Fraction, Fraction, Fraction]:
+    def parts(self) -> tuple[Fraction, ...]:
         """The shares, exactly; they need not add up to 1."""
-        default = FOR_UNIONS if not self.keys else FOR_JOINS if self.second_moments == "none" else FOR_REQUESTS
-        first, second, third = (exact(share) for share in self.shares or default)
-        return first, second, third
+        default: tuple[str, ...] = FOR_JOINS if self.second_moments == "none" else FOR_REQUESTS
+        if not self.keys:
+            default = FOR_CURVES.get(self.order, FOR_UNIONS)
+        return tuple(exact(share) for share in self.shares or default)
 
     def canonical(self) -> str:
         """The spec as canonical JSON: equal specs have equal texts."""
@@ -152,6 +169,8 @@ class OfferSpec:
         accuracy = self.accuracy
         plain["accuracy"] = accuracy and {"mean_error": accuracy.mean_error, "rows_per_key": accuracy.rows_per_key}
         plain["shares"] = [str(share) for share in self.parts]
+        if self.order > 2:  # offers of order 2 keep the texts that earlier ledgers hold
+            plain["order"] = self.order
         return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -183,6 +202,7 @@ class RequestSpec:
     min_gain: float = 0.005
     model: Model = "linear"
     range: Range = "declared"
+    order: int = 2
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
@@ -192,8 +212,11 @@ class RequestSpec:
         if len({*self.features, self.target}) != len(self.features) + 1:
             raise RequestError("Features and target of a request are different attributes, each named once.")
         self._check_words()
-        if self.model != "linear" and "union" in self.kinds:
-            raise RequestError("Unions fit linear models.", fix='model="linear", or kinds=("join",)')
+        if self.order not in (2, 3, 4) or (self.order > 2 and (self.model == "linear" or self.kinds != ("union",))):
+            raise RequestError(
+                "An order of 3 or 4 is for logistic and Poisson models of unions; everything else has order 2.",
+                fix='kinds=("union",), model="logistic", order=4',
+            )
         if self.scoring == "platform" and self.budget is None:
             raise RequestError(
                 "Platform scoring releases the table's moments, which needs a budget.",
@@ -221,10 +244,11 @@ class RequestSpec:
         return OfferSpec(
             table=self.table,
             features=(*self.features, self.target),
-            keys=self.keys,
+            keys=() if self.order > 2 else self.keys,
             budget=self.budget,
             second_moments="total",
             range=self.range,
+            order=self.order,
         )
 
 

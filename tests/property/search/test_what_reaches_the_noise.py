@@ -11,10 +11,11 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from siloquent.maths.higher import orderings
 from siloquent.maths.monomials import Monomials, join, sums_of
 from siloquent.privacy import DiscreteGaussian
 from siloquent.search import Budget, KeyOf, OfferPlan, plan
-from siloquent.search.measure import SumBatch
+from siloquent.search.measure import kernel_of
 from siloquent.search.measure.statistics import whole_records
 from siloquent.search.offers import Measured
 from siloquent.search.plan.planner import longest_record
@@ -45,7 +46,7 @@ def made_of(given_: dict, adjacency: str, unit: str = '{ kind = "row" }') -> Off
 def sums(made: OfferPlan, rows: list[tuple[int, int, int, int]]) -> Measured:
     columns = np.array(rows, dtype=np.int64).reshape(-1, 4)
     batch = pa.RecordBatch.from_arrays([pa.array(c) for c in columns.T], names=["town", "x", "y", "kind"])
-    kernel = SumBatch(made.features, made.keys, made.steps, made.spec.norm_cut, made.spec.second_moments)
+    kernel = kernel_of(made, made.features)
     return kernel.unpacked(kernel(batch))
 
 
@@ -59,6 +60,10 @@ def moved(made: OfferPlan, one: Measured, other: Measured) -> Fraction:
         total += Fraction(change) / variance if variance else 0
     if one.second is not None and made.parameters[2] is not None:
         total += Fraction(int(((one.second - other.second) ** 2).sum())) / made.parameters[2]
+    for order, (a, b) in enumerate(zip(one.higher, other.higher, strict=True), start=3):
+        times, variance = orderings(len(made.columns), order), made.parameters[order]
+        assert variance is not None
+        total += Fraction(sum(int(n) * int(d) ** 2 for n, d in zip(times, a - b, strict=True))) / variance
     return total
 
 
@@ -88,6 +93,24 @@ def test_a_row_that_comes_moves_the_sums_by_no_more_than_the_event_says(given_: 
 def test_a_row_that_is_replaced_does_neither(given_: dict, rows: list, row: tuple, other: tuple) -> None:
     made = made_of(given_, "replace-one")
     assert moved(made, sums(made, [*rows, row]), sums(made, [*rows, other])) <= limit(made)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([3, 4]), st.sampled_from(["add-remove", "replace-one"]), ROWS, ROW, ROW)
+def test_higher_orders_are_moved_by_no_more_than_the_event_says(
+    order: int, adjacency: str, rows: list, row: tuple, other: tuple
+) -> None:
+    given_ = {"features": ("x", "y", "kind"), "keys": (), "order": order, "budget": Budget(rho="1")}
+    made = made_of({**given_, "indicators": ("y",)}, adjacency)
+    pair = ([*rows, row], [*rows, other] if adjacency == "replace-one" else rows)
+    assert moved(made, *(sums(made, side) for side in pair)) <= limit(made)
+
+
+def test_a_row_at_every_end_reaches_the_event_of_all_orders() -> None:
+    given_ = {"features": ("x", "y"), "keys": (), "order": 4, "budget": Budget(rho="1")}
+    made = made_of(given_, "add-remove")
+    change = moved(made, sums(made, []), sums(made, [(0, 1000, 100, 0)]))
+    assert limit(made) * Fraction(999, 1000) < change <= limit(made)
 
 
 @settings(max_examples=60, deadline=None)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from siloquent.maths.joint import Release, l1_moved
+from siloquent.maths.joint import Release, l1_moved, turned
 
 F = Fraction
 CASES = {
@@ -87,3 +87,36 @@ def test_the_l1_change_of_a_record_is_reached_by_equal_numbers() -> None:
     triangle = np.outer(record, record)[np.triu_indices(3)].sum()
     assert (zero, first - 1, second - 1) == (1, record.sum(), triangle)
     assert l1_moved(7_500, 3, keys=2, replaced=True, records=2)[1] == 2 * 2 * 2 * first
+
+
+@pytest.mark.parametrize("order", [3, 4])
+@pytest.mark.parametrize("keeps_key", [True, False])
+def test_higher_orders_stay_below_their_bound_and_come_near_it(order: int, keeps_key: bool) -> None:
+    shares = (F(0) if keeps_key else F(2), F(9), F(40), F(20), F(30))[: order + 1]
+    release = Release(longest=400, replaced=True, keeps_key=keeps_key)
+    variances = release.variances(shares, F(1, 40))
+    limit, worst, rng = float(release.moved(variances)), 0.0, np.random.default_rng(1)
+    assert limit == pytest.approx(1 / 20)
+
+    def of(point: np.ndarray) -> float:
+        one, other = (part * min(1, 20 / max(np.linalg.norm(part), 1e-9)) for part in point.reshape(2, -1))
+        a, b, cross = one @ one, other @ other, one @ other
+        # |a^(i) - b^(i)|^2 over the whole tensor; with another key, orders 0 and 1 are in other places.
+        orders = [(a**i + b**i - 2 * cross**i) for i in range(order + 1)]
+        moved = [orders] if keeps_key else [orders, [2.0, a + b, *orders[2:]]]
+        return max(sum(d / float(v) for d, v in zip(one, variances, strict=True) if v) for one in moved)
+
+    for _ in range(8):
+        found = minimize(lambda point: -of(point), rng.normal(0, 20, 6), method="Nelder-Mead", options={"maxiter": 600})
+        worst = max(worst, -found.fun)
+    assert 0.97 * limit <= worst <= limit * (1 + 1e-9)
+
+
+def test_the_worst_angle_of_higher_orders_is_no_less_than_any() -> None:
+    rng = np.random.default_rng(2)
+    cosines = np.linspace(-1, 1, 20_001)
+    for _ in range(20):
+        weights = rng.dirichlet(np.ones(4))
+        worst = max(2 * sum(w * (1 - c**i) for i, w in enumerate(weights, start=1)) for c in cosines)
+        found = float(turned([F(float(w)) for w in weights]))
+        assert worst <= found <= 1.01 * worst

@@ -88,6 +88,20 @@ def released(tmp_path: Path) -> Offer:
         return opened.search.offer(spec(features=("x", "y"), second_moments="total"), key="k")
 
 
+def test_higher_products_are_those_of_the_rows_and_round_trip(tmp_path: Path) -> None:
+    with session(tmp_path) as opened:
+        made = opened.search.offer(spec(keys=(), features=("x", "wet"), order=4, budget=RICH))
+    again = offer_from_bytes(made.to_bytes())
+    assert again.to_bytes() == made.to_bytes()
+    table = rows().to_pandas()
+    x, wet = (table.x - 5) / 5, table.wet * 2.0 - 1
+    expected = [(x**a * wet ** (4 - a)).sum() for a in (4, 3, 2, 1, 0)]
+    assert np.allclose(again.measured.higher[1] / made.steps**4, expected, atol=25)
+    for wrong in ((), again.measured.higher[:1], (again.measured.higher[0][:-1], again.measured.higher[1])):
+        with pytest.raises(ReleaseError, match="higher products"):
+            replace(made, measured=replace(made.measured, higher=wrong))
+
+
 def test_the_file_round_trips_and_anything_else_is_refused(tmp_path: Path) -> None:
     made = released(tmp_path)
     data = made.to_bytes()

@@ -8,11 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import siloquent as sq
 from siloquent.errors import RequestError, SchemaError, SiloquentError, UnknownName
 from siloquent.privacy import accountant
 from siloquent.search import Accuracy, Budget, KeyOf, RequestSpec, plan, request_from_plain, spec_from_plain
 from siloquent.search.plan.discovery import proposed, signature
-from unit.search.tables import PURE, USER, schema, spec
+from unit.search.tables import PURE, ROW, TOML, USER, ZCDP, schema, spec
 
 WRONG_OFFERS: dict[str, tuple[dict[str, object], str]] = {
     "no features": ({"features": ()}, "1 to 500 features"),
@@ -29,6 +30,10 @@ WRONG_OFFERS: dict[str, tuple[dict[str, object], str]] = {
         "belong to one key",
     ),
     "an indicator of nothing": ({"indicators": ("y",)}, "Indicators belong"),
+    "a higher order by key": ({"order": 3}, "without keys"),
+    "an order of 5": ({"order": 5, "keys": ()}, "without keys"),
+    "shares for another order": ({"order": 4, "keys": (), "shares": ("0.1", "0.2", "0.7")}, "Shares are 5"),
+    "no share for a higher order": ({"order": 3, "keys": (), "shares": ("0.1", "0.2", "0.7", "0")}, "Shares are 4"),
 }
 
 
@@ -45,6 +50,8 @@ WRONG_REQUESTS: dict[str, tuple[dict[str, object], str]] = {
     "a join without a key": ({"keys": ()}, "Joins need a key"),
     "another kind": ({"kinds": ("cross",)}, "kinds are"),
     "another model": ({"model": "tree"}, "model is"),
+    "a higher order of a join": ({"model": "logistic", "order": 4}, "of unions"),
+    "a higher order of a linear model": ({"kinds": ("union",), "order": 4}, "of unions"),
     "too many": ({"max_augmentations": 51}, "1 to 50"),
     "all rows to test on": ({"test_share": 1.0}, "below 1"),
 }
@@ -82,6 +89,8 @@ PLANS: dict[str, dict[str, object]] = {
     "by two keys": {"keys": (KeyOf("town"), KeyOf("year"))},
     "by both keys together": {"keys": (KeyOf("town", "year"),)},
     "cut": {"norm_cut": 0.5},
+    "of order 3": {"keys": (), "order": 3},
+    "of order 4": {"keys": (), "features": ("x", "kind"), "order": 4},
     "fpm": {"mechanism": "fpm", "second_moments": "total"},
     "fpm-opt": {"mechanism": "fpm-opt", "second_moments": "total"},
     "with an indicator": {"features": ("x", "y"), "indicators": ("y",)},
@@ -114,6 +123,15 @@ def test_a_pure_account_gets_laplace_noise_for_all_of_its_epsilon() -> None:
         plan(spec(budget=Budget(epsilon="1"), mechanism="fpm", second_moments="total"), schema(budget=PURE))
 
 
+def test_higher_orders_need_gaussian_noise_and_few_columns() -> None:
+    with pytest.raises(RequestError, match="Gaussian"):
+        plan(spec(keys=(), order=3, budget=Budget(epsilon="1")), schema(budget=PURE))
+    text = TOML.replace('["p", "q", "r"]', str([f"v{i}" for i in range(41)]).replace("'", '"'))
+    wide = sq.read_schema(text.format(name="places", budget=ZCDP, unit=ROW, adjacency="add-remove", size=10))
+    with pytest.raises(RequestError, match="41 columns"):
+        plan(spec(keys=(), features=("kind",), order=4), wide)
+
+
 def test_a_user_of_three_rows_needs_three_times_the_deviation() -> None:
     row, user = (plan(spec(budget=Budget(rho="0.05")), schema(unit=unit)) for unit in ('{ kind = "row" }', USER))
     assert row.parameters[1] is not None
@@ -144,9 +162,6 @@ def test_what_noise_will_hide_is_said_before_anything_is_spent() -> None:
 
 
 def test_a_release_that_is_too_large_is_refused() -> None:
-    import siloquent as sq
-    from unit.search.tables import ROW, TOML, ZCDP
-
     text = TOML.format(name="places", budget=ZCDP, unit=ROW, adjacency="add-remove", size=10)
     wide = sq.read_schema(text.replace("hi = 10, grid = 0.01", "hi = 99999, grid = 0.1"))
     with pytest.raises(RequestError, match="would hold"):

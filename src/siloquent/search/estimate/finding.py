@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from siloquent.errors import RequestError
 from siloquent.maths import normal_quantile
 from siloquent.search.domains import Feature, JoinKey
-from siloquent.search.estimate import unions
+from siloquent.search.estimate import curved, unions
 from siloquent.search.estimate.greedy import BETA, Round, Scored, greedy
 from siloquent.search.estimate.joins import joined
-from siloquent.search.estimate.models import fitted_model, r2_of, words_of_kind
+from siloquent.search.estimate.models import fitted_model, r2_of, turned_model, words_of_kind
 from siloquent.search.estimate.training import LocalRows, ReleasedSums
-from siloquent.search.found import Augmentation, AugmentPlan, Found, Step
+from siloquent.search.found import Augmentation, AugmentPlan, FittedModel, Found, Step
 from siloquent.search.offers import Offer
 from siloquent.search.spec import RequestSpec
 
@@ -79,7 +79,8 @@ def find_joins(
         rng,
         key=taken[-1].candidate.own if taken else 0,
     )
-    notes += words_of_kind(spec.model)
+    if not isinstance(whole, LocalRows):  # one's own rows are fitted exactly
+        notes += words_of_kind(spec.model)
     if not chosen:
         notes.insert(0, "no augmentation surely helps")
     return Found(
@@ -174,11 +175,17 @@ def find_unions(
     """
     spec = asked.spec
     fitting = [(offer, columns) for offer in offers if (columns := unions.columns_for(offer, asked.features))]
-    fitting = [(offer, columns) for offer, columns in fitting if offer.measured.second is not None]
+    fitting = [
+        (offer, columns)
+        for offer, columns in fitting
+        if offer.measured.second is not None and len(offer.measured.higher) >= spec.order - 2
+    ]
     if not fitting and joins is None:
+        held = "second moments" if spec.order == 2 else f"products of order {spec.order}"
         raise RequestError(
-            f"No offer has all of {', '.join(feature.name for feature in asked.features)} with second moments.",
-            fix='offers for unions are made without keys, or with second_moments = "total"',
+            f"No offer has all of {', '.join(feature.name for feature in asked.features)} with {held}.",
+            fix='offers for unions are made without keys, or with second_moments = "total"'
+            + ("" if spec.order == 2 else f"; these with order = {spec.order}"),
         )
     learnt, tested = _parted(training, spec.test_share, rng)
     total = unions.own_moments(learnt, own)
@@ -196,7 +203,8 @@ def find_unions(
         chosen.append(best)
         total, now = moments, unions.fitted(moments, rng)
         left = [(offer, columns) for offer, columns in left if offer.id != best.offer]
-    model = unions.model_of(now, asked.columns, asked.scale)
+    taken = [(offer, columns) for offer, columns in fitting if offer.id in {one.offer for one in chosen}]
+    model, words = _model_of_union(asked, now, total, training, own, taken, rng)
     if joins is None:
         return Found(
             table=spec.table,
@@ -208,7 +216,7 @@ def find_unions(
             base_r2=base,
             r2=_quality(now, tested),
             candidates=len(fitting),
-            notes=() if chosen else ("no augmentation surely helps",),
+            notes=(*(() if chosen else ("no augmentation surely helps",)), *words),
         )
     everything = sorted((*joins.ranked, *ranked), key=lambda one: -one.gain)
     return replace(
@@ -218,6 +226,39 @@ def find_unions(
         model=joins.model if joins.chosen or not chosen else model,
         candidates=joins.candidates + len(fitting),
     )
+
+
+def _model_of_union(
+    asked: Asked,
+    now: unions.Slopes,
+    total: unions.NoisyMoments,
+    training: LocalRows | ReleasedSums,
+    own: Offer | None,
+    taken: Sequence[tuple[Offer, list[int]]],
+    rng: np.random.Generator,
+) -> tuple[FittedModel, list[str]]:
+    """The linear model of the united rows, or one of another kind by its direction or by higher products."""
+    spec = asked.spec
+    if spec.model == "linear":
+        return unions.model_of(now, asked.columns, asked.scale), []
+    if spec.order == 2:
+        means = total.moments.sums / max(total.moments.count, 1.0)
+        half = (now.high - now.low) / 2
+        model = turned_model(now.values, half, means, now.intercept, asked.columns, asked.scale, spec.model, now.r2)
+        return model, words_of_kind(spec.model)
+    if isinstance(training, LocalRows):
+        products = curved.products_of_rows(training, spec.order)
+    else:
+        assert own is not None
+        mine = curved.products_of(own, range(len(own.columns)), spec.order)
+        assert mine is not None
+        products = mine
+    for offer, columns in taken:
+        more = curved.products_of(offer, columns, spec.order)
+        assert more is not None
+        products = products + more
+    model, words = curved.curved_model(products, spec.model, asked.columns, asked.scale, now.r2, rng)
+    return model, [words]
 
 
 def _quality(slopes: unions.Slopes, tested: LocalRows | None) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.maths.curves import fitted_to_rows
 from siloquent.maths.ridge import slopes_of
 from siloquent.maths.surrogates import EXPONENTIAL, EXPONENTIAL_ERROR, LOGISTIC, logistic_slopes, poisson_slopes
 from siloquent.search.estimate.training import LocalRows, ReleasedSums
@@ -36,6 +37,8 @@ def fitted_model(
     key: int,
 ) -> FittedModel:
     """Slopes of the last name on the others; the intervals of a release hold its noise, drawn anew 200 times."""
+    if kind != "linear" and isinstance(training, LocalRows):
+        return _exact(training, names, scales, kind)
     table = training.by_key(key)
     slopes, means = slopes_of(table.covariance, 0.0), table.means
     solved = np.linalg.inv(table.covariance[:-1, :-1]) if len(slopes) else np.zeros((0, 0))
@@ -51,6 +54,31 @@ def fitted_model(
     r2 = 1 - left / whole
     if kind == "linear":
         return in_own_units(names, scales, slopes, slopes - half, slopes + half, intercept, r2)
+    return turned_model(slopes, half, means, intercept, names, scales, kind, r2)
+
+
+def _exact(training: LocalRows, names: Sequence[str], scales: Scales, kind: str) -> FittedModel:
+    """The model of greatest likelihood, where one's own rows are at hand; ``r2`` is the linear model's."""
+    middle, half = (0.5, 0.5) if kind == "logistic" else scales[-1]
+    rows, target = training.numbers[:, :-1], middle + half * training.numbers[:, -1]
+    weights, covariance = fitted_to_rows(rows, np.maximum(target, 0.0), kind)
+    slopes, width = weights[1:], Z95 * np.sqrt(np.diag(covariance))[1:]
+    scales = (*scales[:-1], (0.0, 1.0))
+    r2 = training.r2_of(*training.slopes())
+    return in_own_units(names, scales, slopes, slopes - width, slopes + width, float(weights[0]), r2, kind)
+
+
+def turned_model(
+    slopes: Floats,
+    half: Floats,
+    means: Floats,
+    intercept: float,
+    names: Sequence[str],
+    scales: Scales,
+    kind: str,
+    r2: float,
+) -> FittedModel:
+    """A linear model's direction as one of another kind; ``means`` of all numbers, the target's last."""
     turned, constant, factor = _turned(kind, slopes, means, intercept, scales[-1])
     scales = (*scales[:-1], (0.0, 1.0))  # what is predicted is a score, which has no unit
     return in_own_units(names, scales, turned, turned - factor * half, turned + factor * half, constant, r2, kind)
@@ -74,7 +102,8 @@ def words_of_kind(kind: str) -> list[str]:
     if kind == "logistic":
         one = LOGISTIC[0]
         return [
-            f"the logistic loss is a polynomial of order 2, off by at most {one.error} for scores up to {one.reach}"
+            f"the logistic loss is a polynomial of order 2, off by at most {one.error} for scores up to {one.reach}; "
+            "its intervals are the linear model's, turned"
         ]
     if kind == "poisson":
         return [f"e^t is a polynomial of order 2, off by at most {EXPONENTIAL_ERROR} within a factor of e of the mean"]

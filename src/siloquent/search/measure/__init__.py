@@ -1,13 +1,23 @@
 """The room where rows meet noise, and the owner's own exact rows for local scoring."""
 
 from siloquent.search.measure.own import OwnRows, own_rows, own_table
-from siloquent.search.measure.statistics import SumBatch, cells_of, counted, measure, noisy, unit_records, whole_records
+from siloquent.search.measure.statistics import (
+    SumBatch,
+    cells_of,
+    counted,
+    kernel_of,
+    measure,
+    noisy,
+    unit_records,
+    whole_records,
+)
 
 __all__ = [
     "OwnRows",
     "SumBatch",
     "cells_of",
     "counted",
+    "kernel_of",
     "measure",
     "noisy",
     "own_rows",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.maths.higher import orderings, products, summed
+from siloquent.privacy.prices import drawable
 from siloquent.search.domains import Feature, JoinKey
 from siloquent.search.measure.ranges import Clip, clipped, measured_ranges
 from siloquent.search.offers import Measured
@@ -40,23 +43,43 @@ def measure(plan: OfferPlan, table: PrivateTable, permit: Permit) -> tuple[Measu
     """
     clips = measured_ranges(plan, table, permit)
     features = tuple(map(clipped, plan.features, clips))
-    kernel = SumBatch(features, plan.keys, plan.steps, plan.spec.norm_cut, plan.spec.second_moments, clips)
+    kernel = kernel_of(plan, features, clips)
     exact = kernel.unpacked(table.fold(kernel, np.add, list(plan.places), permit, encoded=True))
     return noisy(plan, exact), features
 
 
+def kernel_of(plan: OfferPlan, features: tuple[Feature, ...], clips: tuple[Clip | None, ...] = ()) -> SumBatch:
+    """What a plan adds up of each batch of rows."""
+    spec = plan.spec
+    return SumBatch(features, plan.keys, plan.steps, spec.norm_cut, spec.second_moments, clips, spec.order)
+
+
 def noisy(plan: OfferPlan, exact: Measured) -> Measured:
-    """``exact`` with the plan's noise: entries off the diagonal of second moments get half the variance.
+    """``exact`` with the plan's noise: a product's variance is divided by the number of its numbers' orders.
 
     Privacy:
         ``plan.event``, for the unit that ``plan`` was made for.
     """
-    zero, first, second = plan.parameters
+    zero, first, second, *others = plan.parameters
     return Measured(
         counts=tuple(_noisy(plan, counts, zero) for counts in exact.counts),
         sums=tuple(_noisy(plan, sums, first) for sums in exact.sums),
         second=None if exact.second is None else _noisy_matrices(plan, exact.second, second),
+        higher=tuple(
+            _noisy_products(plan, array, parameter, order)
+            for order, (array, parameter) in enumerate(zip(exact.higher, others, strict=True), start=3)
+        ),
     )
+
+
+def _noisy_products(plan: OfferPlan, exact: Integers, parameter: Fraction | None, order: int) -> Integers:
+    """Products of so many numbers, (.., products); each stands for as many entries of the tensor as it has orders."""
+    assert parameter is not None
+    times = orderings(len(plan.columns), order)
+    found = np.zeros_like(exact)
+    for each in np.unique(times):
+        found[..., times == each] = _noisy(plan, exact[..., times == each], drawable(parameter / int(each)))
+    return found
 
 
 def _noisy_matrices(plan: OfferPlan, exact: Integers, parameter: Fraction | None) -> Integers:
@@ -94,6 +117,7 @@ class SumBatch:
     norm_cut: float | None
     second: str
     clips: tuple[Clip | None, ...] = ()
+    order: int = 2
 
     def __call__(self, batch: pa.RecordBatch) -> Integers:
         places = {
@@ -128,6 +152,7 @@ class SumBatch:
             cell, size = grouped[0]
             products = [np.bincount(cell, weights=a * b, minlength=size) for a in records.T for b in records.T]
             parts.append(np.stack(products, axis=1).ravel())
+        parts += [summed(records, order) for order in range(3, self.order + 1)]
         return np.concatenate(parts).astype(np.int64)
 
     def unpacked(self, flat: Integers) -> Measured:
@@ -139,9 +164,11 @@ class SumBatch:
             counts.append(flat[at : at + size])
             sums.append(flat[at + size : at + size * (1 + p)].reshape(size, p))
             at += size * (1 + p)
-        rest = flat[at:]
-        second = None if not len(rest) else rest.reshape((p, p) if self.second == "total" else (sizes[0], p, p))
-        return Measured(tuple(counts), tuple(sums), second)
+        shape = {"none": (0,), "total": (p, p), "per-key": (sizes[0], p, p)}[self.second]
+        higher = [len(products(p, order)) for order in range(3, self.order + 1)]
+        rest = np.split(flat[at:], np.cumsum([math.prod(shape), *higher]))
+        second = None if self.second == "none" else rest[0].reshape(shape)
+        return Measured(tuple(counts), tuple(sums), second, tuple(rest[1:-1]))
 
 
 def shifted(places: Integers, clip: Clip) -> Integers:

@@ -25,10 +25,14 @@ from siloquent.search.plan.ranges import RANGES_SHARE, selection
 from siloquent.search.spec import OfferSpec
 
 Noise = Literal["gaussian", "laplace"]
-Parameters = tuple[Fraction | None, Fraction | None, Fraction | None]
+Parameters = tuple[Fraction | None, ...]
+"""Of counts, sums, second moments, and each higher order."""
 STEPS = (1_023, 255, 63, 15)
 """Whole steps from 0 to half a range, the finest for which the noise can be drawn."""
+COARSE_STEPS = (63, 15, 7, 3)
+"""The same for orders above 2, whose noise grows with the step's third and fourth power."""
 MOST_SUMS = 10**7
+MOST_CURVED = 40
 _MOST_VARIANCE = 2**49
 _MOST_SCALE = 2**49
 _UNIT = Fraction(2**60)
@@ -78,7 +82,8 @@ class OfferPlan:
         """How many noisy numbers are released."""
         p, cells = len(self.columns), sum(key.cells for key in self.keys) or 1
         second = {"none": 0, "total": p * (p + 1) // 2, "per-key": cells * p * (p + 1) // 2}
-        return cells * (1 + p) + second[self.spec.second_moments]
+        higher = sum(math.comb(p + order - 1, order) for order in range(3, self.spec.order + 1))
+        return cells * (1 + p) + second[self.spec.second_moments] + higher
 
     @property
     def is_halved(self) -> bool:
@@ -107,10 +112,12 @@ def plan(spec: OfferSpec, schema: TableSchema) -> OfferPlan:
         UnknownName, SchemaError: A key or feature has no finite domain, or one value only.
         RequestError: Too many numbers, or the budget does not fit the account.
     """
+    if schema.budget.accountant == "pure" and spec.order > 2:
+        raise RequestError("Higher orders have Gaussian noise; a pure account needs another.", fix="order = 2")
     if schema.budget.accountant == "pure" and spec.mechanism != "joint":
         raise RequestError("The paper's mechanisms add Gaussian noise; a pure account needs another.", fix="joint")
     features, keys = features_of(spec, schema), tuple(join_key(key, schema) for key in spec.keys)
-    for steps in STEPS:
+    for steps in STEPS if spec.order == 2 else COARSE_STEPS:
         made = _planned(spec, schema, features, keys, steps)
         if made is not None:
             return _with_notes(with_ranges(made, _whole_amount(made)) if made.spec.range == "quantiles" else made)
@@ -149,6 +156,12 @@ def _planned(
             f"The offer would hold {made.numbers:,} numbers; the most is {MOST_SUMS:,}.",
             fix="a coarser key, fewer features, or no second moments per key",
         )
+    if spec.order > 2 and len(made.columns) > MOST_CURVED:
+        raise RequestError(
+            f"Of {len(made.columns)} columns there are too many products of {spec.order}; the most is {MOST_CURVED} "
+            "columns.",
+            fix="fewer features, or order = 2",
+        )
     if made.longest < 1:
         return None
     return _laplace(made) if made.noise == "laplace" else _gaussian(made)
@@ -173,7 +186,7 @@ def _is_counted_exactly(made: OfferPlan) -> bool:
     return all(is_always_inside(schema.domain[feature.name]) for feature in made.features)
 
 
-def _shares(made: OfferPlan) -> tuple[Fraction, Fraction, Fraction]:
+def _shares(made: OfferPlan) -> tuple[Fraction, ...]:
     """The parts of the price; the number of rows is free exactly where neighbours do not differ in it.
 
     Raises:
@@ -187,7 +200,7 @@ def _shares(made: OfferPlan) -> tuple[Fraction, Fraction, Fraction]:
             "Counts need a share of the price: how many rows there are is private in this table.",
             fix='shares=("0.02", "0.18", "0.8")',
         )
-    return counts, others[0], others[1]
+    return (counts, *others)
 
 
 def _gaussian(made: OfferPlan) -> OfferPlan | None:
@@ -200,12 +213,12 @@ def _gaussian(made: OfferPlan) -> OfferPlan | None:
     rounded = [None if v is None else drawable(v) for v in found]
     if any(v is not None and v > _MOST_VARIANCE for v in rounded):
         return None
-    variances: Parameters = (rounded[0], rounded[1], rounded[2])
+    variances: Parameters = tuple(rounded)
     event = DiscreteGaussian(_UNIT, math.ceil(release.moved(variances) * _UNIT))
     return replace(made, parameters=variances, event=event)
 
 
-def _rho(made: OfferPlan, release: Release, shares: tuple[Fraction, Fraction, Fraction]) -> Fraction:
+def _rho(made: OfferPlan, release: Release, shares: tuple[Fraction, ...]) -> Fraction:
     if made.spec.budget is not None:
         return _amount(made)
     assert made.spec.accuracy is not None
