@@ -74,9 +74,7 @@ def reserved(
     Args:
         also: What else the request is about: the session of a secure sum.
     """
-    schema, account = session.schema(spec.table), session.account(spec.table)
-    digest = request_digest(session, account, schema, "share", json.dumps(spec_to_plain(spec), sort_keys=True), also)
-    charge = Charge(key, account, digest, max_cost, what="release", dearer="a smaller budget")
+    schema, charge = session.schema(spec.table), charge_of(session, spec, key=key, max_cost=max_cost, also=also)
     chosen = plan(spec, schema, seed=skeleton_seed(session, spec))
     held = charge.held(session)
     if held is not None:
@@ -84,6 +82,13 @@ def reserved(
     charge.require_affordable(session, chosen.event)
     session.table_of(schema)  # what is wrong with a source is found before it costs anything
     return schema, chosen, charge, charge.reserve(session, chosen.event)
+
+
+def charge_of(session: Session, spec: ShareSpec, *, key: str | None, max_cost: str | None, also: str) -> Charge:
+    """How the ledger is asked for a release of ``spec``."""
+    schema, account = session.schema(spec.table), session.account(spec.table)
+    digest = request_digest(session, account, schema, "share", json.dumps(spec_to_plain(spec), sort_keys=True), also)
+    return Charge(key, account, digest, max_cost, what="release", dearer="a smaller budget")
 
 
 def skeleton_seed(session: Session, spec: ShareSpec) -> int:

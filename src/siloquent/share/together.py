@@ -6,17 +6,19 @@ part. Each silo is charged for the whole event, before it reads a row, and keeps
 
 from __future__ import annotations
 
+import hashlib
+import logging
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from siloquent.charging import require_planned
 from siloquent.errors import ProtocolError, RequestError
 from siloquent.ledger import Permit, Stored
-from siloquent.share import measure
+from siloquent.share import measure, meeting
 from siloquent.share.plan import SharePlan
 from siloquent.share.release import ShareRelease
 from siloquent.share.spec import ShareSpec, spec_from_plain
-from siloquent.share.task import assemble, explain, release_of, reserved, spec_to_plain
+from siloquent.share.task import assemble, charge_of, explain, release_of, reserved, spec_to_plain
 
 if TYPE_CHECKING:
     from siloquent.federation.channel.base import Channel
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 PROTOCOL = "share/1"
 BOUND = 2**45
 """What one silo's number is below, before noise: 10^8 rows, products of moments included."""
+log = logging.getLogger("siloquent.share")
 
 
 def release_sum(
@@ -41,24 +44,35 @@ def release_sum(
         channel: To the other silos, the workers and the moderator of one session.
         key: As in ``release``; None: the session's id, so that a silo which is started again pays once.
     Raises:
-        As ``release``. ProtocolError: another role failed; what was reserved stays charged, a retry of the same session
-        costs no more.
+        As ``release``. ProtocolError: silos do not mean the same, or are one: nothing is spent. Another role failed
+        later: what was reserved stays charged, and going on with the same session costs no more.
     Privacy:
         ``plan.event`` in the account's unit and adjacency, charged durably before a row is read, as long as ``honest``
         silos follow the protocol and keep their noise to themselves. The workers learn nothing unless all of them pool
         what they got. Proof: docs/explanation/share.md.
     """
+    made = _taking_part(session, spec, channel, key=key, max_cost=max_cost)
+    if made is None:
+        raise meeting.left_out()
+    return made
+
+
+def _taking_part(
+    session: Session, spec: ShareSpec, channel: Channel, *, key: str | None = None, max_cost: str | None = None
+) -> ShareRelease | None:
+    """``release_sum``, or None if the others went on without this silo before it paid: then it pays nothing."""
     from siloquent.federation.sums import give
 
     if spec.trust != "sum":
         raise RequestError("A release with its own full noise needs no other silo.", fix="session.share.release(spec)")
     chosen = explain(session, spec)
-    key = f"sum-{channel.session.hex()[:32]}" if key is None else key
+    told, key = sum_spec(chosen), f"sum-{channel.session.hex()[:32]}" if key is None else key
+    # One silo under two names would move the sum twice for one charge: the request is about the name, too.
+    also = f"{channel.session.hex()} {channel.me}"
     permits: list[Permit | Stored] = []
 
     def reserve() -> Permit | Stored:
         if not permits:
-            also = channel.session.hex()
             permits.append(reserved(session, spec, key=key, max_cost=max_cost, also=also)[3])
         return permits[0]
 
@@ -69,10 +83,23 @@ def release_sum(
         require_planned(permit, chosen.event)
         return measure.shared_counts(chosen, session.table_of(chosen.schema, spent="what was reserved"), permit)
 
-    summed = give(channel, sum_spec(chosen), noisy)
+    is_in = meeting.meet(channel, chosen.agreement.prints(), _rows_of(session, spec, channel), told.min_parties)
+    if not is_in and charge_of(session, spec, key=key, max_cost=max_cost, also=also).held(session) is None:
+        return None
+    try:
+        summed = give(channel, told, noisy)
+    except ProtocolError as failed:
+        failed.spent = "what was reserved" if permits else "nothing"
+        raise
     permit = reserve()
     stored = permit if isinstance(permit, Stored) else _settled(session, chosen, permit, summed)
     return assemble(chosen.schema, stored)
+
+
+def _rows_of(session: Session, spec: ShareSpec, channel: Channel) -> str:
+    """Whose rows these are, for this session alone: equal for one table of one workspace, whoever offers it."""
+    words = f"{channel.session.hex()}|{session.ledger.id}|{spec.table}"
+    return hashlib.sha256(words.encode()).hexdigest()
 
 
 def _settled(session: Session, chosen: SharePlan, permit: Permit, summed: Sum) -> Stored:
@@ -91,8 +118,8 @@ def sum_spec(chosen: SharePlan) -> SumSpec:
         length=chosen.layout.length,
         bound=BOUND,
         parties=spec.agents,
-        min_parties=spec.honest + 1,
-        colluding=1,
+        min_parties=spec.honest + spec.colluding,
+        colluding=spec.colluding,
         noise=chosen.noise,
         scale=Fraction(max(run.parameter for run in chosen.runs)),
     )
@@ -111,10 +138,16 @@ def invitation_of(session: Session, spec: ShareSpec) -> Invitation:
         service="sum",
         tables=(spec.table,),
         columns=chosen.encoding.names,
-        statement=f"the sum over all silos of {chosen.layout.length if chosen.layout else 0:,} counts, with noise",
+        statement=f"the sum of {summed.length:,} counts of {summed.min_parties} to {summed.parties} silos; its noise "
+        f"is enough while no more than {summed.colluding} of those in it show theirs to others",
         price=f"{book.symbol} {digits(chosen.price)}",
-        body={"share": spec_to_plain(spec), "sum": summed.to_json()},
-        min_parties=summed.min_parties,
+        body={
+            "share": spec_to_plain(spec),
+            "sum": summed.to_json(),
+            "prints": [list(pair) for pair in chosen.agreement.prints()],
+        },
+        # All must come: without one of them the noise would be planned for too many. Later, some may be lost.
+        min_parties=summed.parties,
     )
 
 
@@ -124,23 +157,54 @@ def add_walks(walks: Walks) -> None:
     walks.add("moderator", PROTOCOL, collect_sum)
 
 
-def _party(channel: Channel, invitation: Invitation, desk: Any) -> ShareRelease:
+def _party(channel: Channel, invitation: Invitation, desk: Any) -> ShareRelease | None:
     """A party's part: what its owner approved is what the invitation showed, so the body must ask for just that."""
     moderator = channel.members.moderator
     try:
         spec = spec_from_plain(dict(invitation.body["share"]))
+        theirs = meeting.prints_of(invitation.body["prints"])
     except (KeyError, TypeError, ValueError, RequestError):
         raise ProtocolError("bad_encoding", role=moderator, step="invitation") from None
     if spec.trust != "sum":
         raise ProtocolError("planner_mismatch", role=moderator, step="invitation")
+    odd = meeting.first_odd(explain(desk, spec).agreement.prints(), theirs)
+    if odd:
+        raise ProtocolError("planner_mismatch", role=moderator, step="invitation", where=f"here {odd} differs")
     invitation.require_same(invitation_of(desk, spec), moderator)
-    made = release_sum(desk, spec, channel, max_cost=invitation.price.split()[-1])
+    made = _taking_part(desk, spec, channel, max_cost=invitation.price.split()[-1])
+    if made is None:
+        log.warning("%s: %s", channel.session.hex()[:8], meeting.left_out())
+        return None
     desk.share.save(made)
     return made
 
 
 def collect_sum(channel: Channel, invitation: Invitation, desk: Any = None) -> Sum:
-    """The moderator's part: who is in, and the sum."""
-    from siloquent.federation.sums import SumSpec, collect
+    """The moderator's part: who means the same and takes part, who is in, and the sum.
 
-    return collect(channel, SumSpec.from_json(invitation.body["sum"]))
+    Raises:
+        ProtocolError: ``planner_mismatch`` or ``message_conflict`` name the silo that does not fit: nobody has paid.
+            ``peer_missing``: too few are left; silos that reserved stay charged.
+    """
+    from siloquent.federation.sums import SumSpec
+
+    try:
+        told, prints = SumSpec.from_json(invitation.body["sum"]), meeting.prints_of(invitation.body["prints"])
+    except (KeyError, TypeError, ValueError):
+        raise ProtocolError("bad_encoding", step="invitation") from None
+    return hold_sum(channel, told, prints, timeout=float(invitation.step_deadline_s))
+
+
+def hold_sum(channel: Channel, told: SumSpec, prints: meeting.Prints, *, timeout: float | None = None) -> Sum:
+    """``collect_sum`` without an invitation.
+
+    Args:
+        told: ``sum_spec`` of the plan. prints: those of its agreement.
+        timeout: Seconds after which silos that are late are left out, if enough are there; None waits.
+    """
+    from siloquent.federation.sums import collect
+
+    late = timeout if told.min_parties < told.parties else None
+    # Workers wait for shares from the beginning: the meeting must leave most of their time to the silos.
+    meeting.call(channel, prints, told.min_parties, None if late is None else late / 4)
+    return collect(channel, told, timeout=late)

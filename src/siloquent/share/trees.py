@@ -118,7 +118,8 @@ class Level:
     """The nodes of one level.
 
     Attributes:
-        low, high: The box of each node in places, both ends included, shape (nodes, features).
+        low, high: The box of each node in places, both ends included, shape (nodes, features). A grown tree keeps those
+            of its leaves alone: a hundred trees with all boxes would fill the memory.
         splits: How many splits on numbers lie above each node, shape (nodes,).
         attribute: What each node branches on, -1 where it does not, shape (nodes,).
         cut: For a node that splits in two, the first place on the right, shape (nodes,).
@@ -138,6 +139,10 @@ class Level:
     def nodes(self) -> int:
         """How many there are."""
         return len(self.splits)
+
+    def forget_boxes(self) -> None:
+        """Keep what leads rows down, and nothing of where nodes lie."""
+        self.low = self.high = np.zeros((0, self.low.shape[1]), dtype=np.int64)
 
     def child_of(self, node: Integers, features: Integers) -> Integers:
         """The node in the next level of each row of places (rows, features) that lies in ``node`` (rows,)."""
@@ -194,7 +199,9 @@ def grow(encoding: Encoding, tree: TreeSpec, seed: int, choose: Choose) -> Skele
         # Candidates lie in the *declared* range that the path leaves, whatever rows happen to be there.
         candidates = rng.integers((low + 1)[:, None], np.maximum(high, low + 1)[:, None] + 1, size=(len(at), tree.t))
         level.cut[at] = choose(level, at, candidates)
-        level = _children(level, numeric)
+        below = _children(level, numeric)
+        level.forget_boxes()
+        level = below
         levels.append(level)
     return Skeleton(tuple(levels))
 

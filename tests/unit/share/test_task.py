@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import siloquent as sq
@@ -117,6 +118,32 @@ def test_a_clinic_without_rows_and_one_with_one_label_still_learn(tmp_path: Path
         opened.share.release(spec(), key="k")
 
 
+def test_labels_outside_the_declared_set_count_nowhere_and_no_number_shows_them(tmp_path: Path) -> None:
+    """Which rows count is the declaration's word, equal at all silos; here OUTSIDE is declared to drop them."""
+    frame = rows(300)
+    odd = pa.array(["w" if i % 3 == 0 else value for i, value in enumerate(frame["kind"].to_pylist())])
+    opened = session(tmp_path / "odd", frame.set_column(frame.column_names.index("kind"), "kind", odd))
+    wanted = spec(label="kind", features=("ward",), budget=Budget(epsilon="900"))
+    made = opened.share.release(wanted)
+    kept = np.array([i % 3 > 0 for i in range(300)])
+    wards = np.array(frame["ward"].to_pylist())[kept]
+    counted = made.counts.reshape(3, 4).sum(axis=0)[:3]
+    assert counted.tolist() == [int((wards == ward).sum()) for ward in "ABC"]  # noise of scale 1/900 is 0: e^-900
+    told = opened.share.advise(LearnSpec("patients", "kind", [replace(made, part=replace(made.part, ledger="other"))]))
+    assert told.rows == int(kept.sum())
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_too_few_rows_release_as_others_do_and_get_no_advice(
+    tmp_path: Path, clinics: list[sq.Session], count: int
+) -> None:
+    few = session(tmp_path / "few", rows(count))
+    assert few.share.release(spec()).counts.shape == clinics[0].share.release(spec()).counts.shape
+    told = few.share.advise(LearnSpec("patients", "sick", releases(clinics)))
+    assert (told.rows, told.recommended) == (0, False)
+    assert "no own rows to compare on" in told.sentence()
+
+
 def test_rows_are_drawn_from_the_declared_domain(clinics: list[sq.Session]) -> None:
     for method in ("marginals", "tree"):
         found = [clinic.share.release(spec(method=method, budget=Budget(epsilon="8"))) for clinic in clinics]
@@ -167,7 +194,7 @@ REFUSED_SPECS: dict[str, tuple[dict[str, Any], type[SiloquentError], str]] = {
     "a sum without silos": ({"trust": "sum"}, RequestError, "how many silos"),
     "more honest than there are": ({"trust": "sum", "agents": 3, "honest": 3}, RequestError, "at most"),
     "a sum of trees": ({"trust": "sum", "agents": 3, "honest": 2, "method": "tree"}, RequestError, "added up"),
-    "honest without a sum": ({"honest": 2}, RequestError, "belongs to secure sums"),
+    "honest without a sum": ({"honest": 2}, RequestError, "belong to secure sums"),
     "a sum alone": ({"trust": "sum", "agents": 3, "honest": 2}, RequestError, "needs the other silos"),
     "no budget at all": ({"budget": Budget(rho="1")}, RequestError, "pays in epsilon"),
     "more than is left": ({"budget": Budget(epsilon="5000")}, BudgetExceeded, "has"),
@@ -206,6 +233,7 @@ def test_releases_that_do_not_fit_are_refused_by_name(clinics: list[sq.Session])
     cases: list[tuple[list[ShareRelease], str]] = [
         ([north, river], "river was made under another agreement than that of north: they differ in budget"),
         ([north, replace(north, agent="copy")], "north and copy are the same one"),
+        ([north, replace(clinics[0].share.release(spec()), agent="again")], "north and again are both of 'patients@1'"),
         ([replace(clinics[2].share.release(spec(features=("age",))), agent="hill"), north], "number of features"),
     ]
     for found, words in cases:

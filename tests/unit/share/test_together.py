@@ -15,11 +15,12 @@ from siloquent import share
 from siloquent.errors import ProtocolError, RequestError
 from siloquent.federation.channel import Member, Members, MemoryNetwork
 from siloquent.federation.channel.memory import run_all
-from siloquent.federation.sums import add, collect
+from siloquent.federation.sums import add
 from siloquent.federation.walks import Walks
 from siloquent.share import Budget, LearnSpec, ShareRelease, ShareSpec
 from siloquent.share.measure.counting import exact_counts
-from siloquent.share.together import add_walks, invitation_of, sum_spec
+from siloquent.share.plan import SharePlan
+from siloquent.share.together import add_walks, hold_sum, invitation_of, sum_spec
 from unit.share.tables import PURE, ZCDP, rows, session, spec
 
 NAMES = ("north", "river", "hill")
@@ -42,14 +43,23 @@ def network(names: tuple[str, ...] = NAMES) -> MemoryNetwork:
     )
 
 
-def together(opened: dict[str, sq.Session], wanted: ShareSpec, net: MemoryNetwork | None = None) -> dict[str, Any]:
-    told = sum_spec(next(iter(opened.values())).share.explain(wanted))
+def services(planned: SharePlan, timeout: float | None = None) -> dict[str, Callable[[Any], Any]]:
+    """The parts of workers and moderator."""
+    told = sum_spec(planned)
     parts: dict[str, Callable[[Any], Any]] = {
-        name: (lambda channel, one=one: one.share.release_sum(wanted, channel)) for name, one in opened.items()
+        worker: (lambda channel: add(channel, told, timeout=timeout)) for worker in ("w1", "w2")
     }
-    parts |= {worker: (lambda channel: add(channel, told)) for worker in ("w1", "w2")}
-    parts["office"] = lambda channel: collect(channel, told)
-    return run_all(net or network(), parts)
+    return {**parts, "office": lambda c: hold_sum(c, told, planned.agreement.prints(), timeout=timeout)}
+
+
+def giving(opened: dict[str, sq.Session], wanted: ShareSpec) -> dict[str, Callable[[Any], Any]]:
+    """The parts of clinics."""
+    return {name: (lambda channel, one=one: one.share.release_sum(wanted, channel)) for name, one in opened.items()}
+
+
+def together(opened: dict[str, sq.Session], wanted: ShareSpec, net: MemoryNetwork | None = None) -> dict[str, Any]:
+    planned = next(iter(opened.values())).share.explain(wanted)
+    return run_all(net or network(), {**giving(opened, wanted), **services(planned)})
 
 
 CASES = [("marginals", PURE), ("gram", PURE), ("marginals", ZCDP), ("gram", ZCDP), ("moments", ZCDP)]
@@ -110,26 +120,6 @@ def test_a_release_of_a_sum_is_kept_and_verified(tmp_path: Path) -> None:
     folder = opened["river"].share.save(made)
     assert opened["river"].verify(folder).ok
     assert share.load_release(folder).members == NAMES
-
-
-def test_clinics_with_another_declaration_are_refused_and_nothing_is_summed(tmp_path: Path) -> None:
-    opened = clinics(tmp_path)
-    opened["river"] = session(tmp_path / "other", rows(300, seed=1), outside="clamp")
-    with pytest.raises(ProtocolError, match="not the one that the protocol asks for"):
-        together(opened, summed_spec())
-
-
-def test_a_clinic_that_is_asked_for_another_price_is_refused(tmp_path: Path) -> None:
-    opened = clinics(tmp_path)
-    told = sum_spec(opened["north"].share.explain(summed_spec()))
-    parts: dict[str, Callable[[Any], Any]] = {
-        name: (lambda c, one=one, e=e: one.share.release_sum(summed_spec(budget=Budget(epsilon=e)), c))
-        for (name, one), e in zip(opened.items(), ("4", "4", "5"), strict=True)
-    }
-    parts |= {worker: (lambda channel: add(channel, told)) for worker in ("w1", "w2")}
-    parts["office"] = lambda channel: collect(channel, told)
-    with pytest.raises(ProtocolError, match="not the one that the protocol asks for"):
-        run_all(network(), parts)
 
 
 def test_a_clinic_that_cannot_pay_spends_nothing(tmp_path: Path) -> None:

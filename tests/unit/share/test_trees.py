@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -106,6 +107,24 @@ def test_every_row_lies_in_one_leaf_whose_box_holds_it() -> None:
     assert (places[:, :-1] <= leaves.high[leaf]).all()
 
 
+def test_a_grown_tree_keeps_the_boxes_of_its_leaves_alone() -> None:
+    """A hundred trees of 60,000 leaves fit into memory: rows find their way by cuts."""
+    found = planned()
+    skeleton = grown_from(exact_release(found, inside(found, 50)), found.encoding).skeleton
+    assert [level.low.size for level in skeleton.levels[:-1]] == [0] * 4
+    assert skeleton.leaves.low.shape == (skeleton.leaves.nodes, len(found.encoding.features))
+
+
+def test_trees_that_are_tied_speak_for_no_class() -> None:
+    """Of two trees that disagree, neither wins."""
+    found = planned()
+    one = grown_from(exact_release(found, inside(found, 50)), found.encoding)
+    ones = [replace(one, labels=np.full_like(one.labels, label)) for label in (0, 1)]
+    places = inside(found, 400)
+    chosen = majority(ones, places[:, :-1], 2, np.random.default_rng(0))
+    assert abs(chosen.mean() - 0.5) < 0.15
+
+
 def test_without_noise_leaves_and_levels_count_the_rows() -> None:
     found = planned()
     places = inside(found, 400)
@@ -179,7 +198,7 @@ def test_most_trees_decide_and_rows_get_their_label() -> None:
     releases = [exact_release(planned(seed=s), places) for s in range(5)]
     trees = [grown_from(r, found.encoding) for r in releases]
     votes = sum(tree.votes(places[:, :-1]) for tree in trees)
-    assert np.array_equal(majority(trees, places[:, :-1], 2), (votes > 2.5).astype(int))
+    assert np.array_equal(majority(trees, places[:, :-1], 2, np.random.default_rng(0)), (votes > 2.5).astype(int))
     rows = rows_of_trees(releases, np.random.default_rng(0))
     assert len(rows) == 5 * len(places)
     assert np.mean((rows[:, 0] > 50) == rows[:, -1]) > 0.85

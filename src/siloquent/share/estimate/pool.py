@@ -44,9 +44,9 @@ def check_together(releases: Sequence[ShareRelease]) -> Agreement:
     """The agreement that all of ``releases`` keep.
 
     Raises:
-        RequestError: One is there twice, or was made under another agreement; the agent is named.
+        RequestError: A silo is there twice, or a release was made under another agreement; the agent is named.
     """
-    first, seen = releases[0], dict[tuple[str, int], str]()
+    first, seen = releases[0], dict[tuple[str, str], ShareRelease]()
     for release in releases:
         difference = first.agreement.difference(release.agreement)
         if difference:
@@ -55,13 +55,25 @@ def check_together(releases: Sequence[ShareRelease]) -> Agreement:
                 f"they differ in {difference}.",
                 fix="release again under one spec file",
             )
-        place = (release.part.ledger, release.part.seq)
-        if place in seen and release.part.ledger:
-            raise RequestError(
-                f"The releases of {seen[place]} and {release.name} are the same one.", fix="name each silo's once"
-            )
-        seen[place] = release.name
+        _check_once(seen, release)
     return first.agreement
+
+
+def _check_once(seen: dict[tuple[str, str], ShareRelease], release: ShareRelease) -> None:
+    """Refuse a silo that is there twice, by a copy or by two releases of one account: its rows would count twice."""
+    part = release.part
+    account = part.account.partition("/")[0]  # an analyst's share is of the same rows
+    other = seen.setdefault((part.ledger, account), release)
+    if other is release or not part.ledger or release.agreement.trust == "sum":
+        return
+    if other.part.seq == part.seq:
+        raise RequestError(f"The releases of {other.name} and {release.name} are the same one.",
+                           fix="name each silo's once")  # fmt: skip
+    raise RequestError(
+        f"The releases of {other.name} and {release.name} are both of {account!r} in one ledger: its rows would "
+        "count twice.",
+        fix="name one of them",
+    )
 
 
 def pool(releases: Sequence[ShareRelease]) -> Pool:

@@ -93,12 +93,16 @@ def rows_of_trees(releases: Sequence[ShareRelease], rng: np.random.Generator, co
     """
     agreement = check_together(releases)
     encoding = encoding_of(agreement)
-    grown = [grown_from(release, encoding) for release in releases]
-    boxes = [filled(one, most_rows([release]), rng) for one, release in zip(grown, releases, strict=True)]
+    grown, boxes = [], []
+    for release in releases:
+        tree = grown_from(release, encoding)
+        boxes.append(filled(tree, most_rows([release]), rng))
+        tree.skeleton.leaves.forget_boxes()  # a vote needs the cuts alone
+        grown.append(tree)
     features = np.concatenate(boxes)
     if count is not None and len(features):
         features = features[rng.choice(len(features), count, replace=count > len(features))]
-    return np.column_stack([features, label_places(encoding, majority(grown, features, encoding.classes), rng)])
+    return np.column_stack([features, label_places(encoding, majority(grown, features, encoding.classes, rng), rng)])
 
 
 def filled(tree: Grown, most: int | None, rng: np.random.Generator) -> Integers:
@@ -110,13 +114,16 @@ def filled(tree: Grown, most: int | None, rng: np.random.Generator) -> Integers:
     return rng.integers(leaves.low[leaf], leaves.high[leaf] + 1)
 
 
-def majority(trees: Sequence[Grown], features: Integers, classes: int) -> Integers:
-    """The label that most trees give each row; ties go to the first in declared order."""
+def majority(trees: Sequence[Grown], features: Integers, classes: int, rng: np.random.Generator) -> Integers:
+    """The label that most trees give each row; ``rng`` decides ties.
+
+    An even number of trees whose labels are noise is often tied: a fixed rule would speak for one class.
+    """
     votes = np.zeros((len(features), classes), dtype=np.int64)
     rows = np.arange(len(features))
     for tree in trees:
         votes[rows, tree.votes(features)] += 1
-    return np.asarray(votes.argmax(axis=1), dtype=np.int64)
+    return np.asarray((votes + rng.random(votes.shape) / 2).argmax(axis=1), dtype=np.int64)
 
 
 def label_places(encoding: Encoding, classes: Integers, rng: np.random.Generator) -> Integers:

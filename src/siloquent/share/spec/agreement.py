@@ -26,7 +26,7 @@ class Agreement:
     """Label, features with their bins, method, trust and price: equal at every silo, whatever its table is called.
 
     ``edges`` of a number are its bins; without them every place is one. ``budget``: exact text.
-    ``honest`` and ``agents`` belong to trust "sum".
+    ``honest``, ``colluding`` and ``agents`` belong to trust "sum".
     """
 
     features: tuple[Attribute, ...]
@@ -39,6 +39,7 @@ class Agreement:
     overlap: int
     public_seed: int
     tree: TreeSpec
+    colluding: int = 1
 
     def plain(self) -> dict[str, Any]:
         """As JSON takes it."""
@@ -54,7 +55,16 @@ class Agreement:
             "overlap": self.overlap,
             "public_seed": self.public_seed,
             "tree": {name: getattr(self.tree, name) for name in TreeSpec.__dataclass_fields__},
+            # Left out where it is 1, so that agreements from before it could be said keep their digests.
+            **({} if self.colluding == 1 else {"colluding": self.colluding}),
         }
+
+    def prints(self) -> tuple[tuple[str, str], ...]:
+        """What is agreed on and a print of each: they can be compared without being shown."""
+        plain = {"colluding": 1, **self.plain()}
+        declared = [*plain.pop("features"), plain.pop("label")]
+        parts = [*((f"the declaration of {one['name']!r}", one) for one in declared), *plain.items()]
+        return tuple((what, hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()) for what, of in parts)
 
     def to_json(self) -> str:
         """Canonical JSON: equal agreements have equal texts."""
@@ -68,11 +78,11 @@ class Agreement:
     def difference(self, other: Agreement) -> str:
         """The first thing in which two agreements differ, in words; empty if they do not."""
         mine, theirs = self.plain(), other.plain()
-        for name in mine:
-            if mine[name] == theirs[name]:
+        for name in mine | theirs:
+            if mine.get(name) == theirs.get(name):
                 continue
             if name != "features":
-                return f"{name} ({_brief(mine[name])} against {_brief(theirs[name])})"
+                return f"{name} ({_brief(mine.get(name, 1))} against {_brief(theirs.get(name, 1))})"
             pairs = zip(self.features, other.features, strict=False)
             odd = next((a.name for a, b in pairs if a != b), None)
             return "the number of features" if odd is None else f"the declaration of {odd!r}"
@@ -99,6 +109,7 @@ def agreement_of(spec: ShareSpec, schema: TableSchema) -> Agreement:
         overlap=spec.overlap,
         public_seed=spec.public_seed,
         tree=spec.tree,
+        colluding=spec.colluding,
     )
 
 

@@ -55,8 +55,10 @@ class ShareSpec:
             more noise), "moments" (numbers without bins), "tree" (private trees and rows from them).
         trust: "local": full noise at every silo. "sum": one noise in all, through a secure sum.
         agents: How many silos take part; needed for "sum", elsewhere for predicting errors alone.
-        honest: For "sum": at least so many of the silos in it follow the protocol and keep their noise to themselves;
-            less than ``agents``, since every silo knows its own.
+        honest: For "sum": so many shares of noise are enough, so at least so many of the silos in it must follow the
+            protocol and keep their noise to themselves.
+        colluding: For "sum": so many may not. At least 1, since every silo knows its own noise. There is no sum of
+            fewer than ``honest + colluding`` silos; with more ``agents`` than that, silos may be lost.
         overlap: In how many silos a person may have rows; written into the guarantee, which then adds up.
         public_seed: Of the trees' skeleton. It hides nothing.
     """
@@ -72,6 +74,7 @@ class ShareSpec:
     overlap: int = 1
     public_seed: int = 0
     tree: TreeSpec = TreeSpec()
+    colluding: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
@@ -80,7 +83,7 @@ class ShareSpec:
         for name, allowed in (("method", METHODS), ("trust", ("local", "sum"))):
             if getattr(self, name) not in allowed:
                 raise RequestError(f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
-        for name, least in (("overlap", 1), ("agents", 2), ("honest", 1), ("public_seed", 0)):
+        for name, least in (("overlap", 1), ("agents", 2), ("honest", 1), ("public_seed", 0), ("colluding", 1)):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
                 raise RequestError(f"{name} is a whole number of at least {least}, not {value!r}.")
@@ -88,18 +91,22 @@ class ShareSpec:
 
     def _check_trust(self) -> None:
         if self.trust == "local":
-            if self.honest is not None:
-                raise RequestError("honest belongs to secure sums.", fix='trust = "sum", or leave honest out')
+            if self.honest is not None or self.colluding != 1:
+                raise RequestError(
+                    "honest and colluding belong to secure sums.", fix='trust = "sum", or leave them out'
+                )
             return
         if self.method == "tree":
             raise RequestError("Trees of several silos cannot be added up.", fix='method = "gram", or trust = "local"')
         if self.agents is None or self.honest is None:
             raise RequestError("A secure sum needs to know how many silos take part, and how many are honest.",
                                fix="agents = 5, honest = 4")  # fmt: skip
-        if self.honest > self.agents - 1:
+        if self.honest + self.colluding > self.agents:
+            most = max(self.agents - self.colluding, 0)
             raise RequestError(
-                f"honest is at most {self.agents - 1} of {self.agents} silos, not {self.honest}: each knows its noise.",
-                fix=f"honest = {self.agents - 1}",
+                f"honest is at most {most} of {self.agents} silos, not {self.honest}: {self.colluding} may show "
+                "their noise to others, and every silo knows its own.",
+                fix=f"honest = {most}" if most else "more silos",
             )
 
 
