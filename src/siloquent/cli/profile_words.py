@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from siloquent.cli.screen import LEFT, Screen
+from siloquent.documents.dependencies import report_document
 from siloquent.documents.plain import clean
 
 if TYPE_CHECKING:
     from siloquent.profile import Dependency, FDReport, LocalResult, SessionPlan
 
+__all__ = ["local_document", "plan_document", "report_document", "show_local", "show_plan", "show_report"]
 MOST_SHOWN = 40
 SIDES = (("left side", LEFT), ("", LEFT), ("right side", LEFT), ("holds", LEFT))
 
@@ -75,34 +76,6 @@ def show_plan(screen: Screen, planned: SessionPlan) -> None:
     _show_statement(screen, planned.statement)
     for warning in planned.warnings:
         screen.line(f"Note: {clean(warning)}")
-
-
-def report_document(report: FDReport, folder: Path | None) -> dict[str, Any]:
-    """A report as a document of kind ``siloquent/fd-report/1``."""
-    plain = report.to_plain()
-    return {
-        "schema": "siloquent/fd-report/1",
-        "id": report.id,
-        "folder": "" if folder is None else str(folder),
-        **{
-            name: plain[name]
-            for name in (
-                "protocol",
-                "columns",
-                "conventions",
-                "parties",
-                "workers",
-                "constants",
-                "ufd",
-                "cfd",
-                "keys",
-                "leakage",
-                "canaries",
-            )
-        },
-        "guarantee": report.sentence(),
-        "signatures": plain["signatures"],
-    }
 
 
 def show_report(screen: Screen, report: FDReport) -> None:

@@ -11,12 +11,23 @@ from typing import TYPE_CHECKING, Any
 from siloquent.cli.paying import price_words
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT, Screen
+from siloquent.documents.offers import catalogue_document, found_document, serves
 from siloquent.documents.plain import clean
 
 if TYPE_CHECKING:
     from siloquent.privacy import Cost
     from siloquent.search import Augmentation, Catalogue, Found, Offer, OfferPlan
 
+__all__ = [
+    "catalogue_document",
+    "found_document",
+    "offer_document",
+    "plan_document",
+    "show_catalogue",
+    "show_found",
+    "show_offer",
+    "show_plan",
+]
 MOST_SHOWN = 10
 
 
@@ -90,11 +101,6 @@ def offer_document(offer: Offer, folder: Path | None) -> dict[str, Any]:
     }
 
 
-def serves(offer: Offer) -> list[str]:
-    """What an offer can be used for."""
-    return (["join"] if offer.keys else []) + (["union"] if offer.measured.second is not None else [])
-
-
 def show_offer(screen: Screen, offer: Offer, folder: Path | None) -> None:
     """What it holds and what was promised."""
     part = offer.part
@@ -111,31 +117,6 @@ def show_offer(screen: Screen, offer: Offer, folder: Path | None) -> None:
             *[("note", clean(note)) for note in offer.notes],
         ]
     )
-
-
-def catalogue_document(
-    catalogue: Catalogue, folder: Path, fitting: Sequence[tuple[str, str, str, float]]
-) -> dict[str, Any]:
-    """A catalogue as a document of kind ``siloquent/catalogue/1``; ``fitting``: (offer, its key, own key, share)."""
-    return {
-        "schema": "siloquent/catalogue/1",
-        "folder": str(folder),
-        "offers": [
-            {
-                "id": offer.id,
-                "table": offer.table,
-                "owner": offer.owner,
-                "features": [feature.name for feature in offer.features],
-                "keys": [key.name for key in offer.keys],
-                "serves": serves(offer),
-            }
-            for offer in catalogue.offers
-        ],
-        "fitting": [
-            {"offer": offer, "key": theirs, "own": own, "contained": share} for offer, theirs, own, share in fitting
-        ],
-        "notes": catalogue.notes(),
-    }
 
 
 def show_catalogue(screen: Screen, catalogue: Catalogue, fitting: Sequence[tuple[str, str, str, float]]) -> None:
@@ -160,38 +141,6 @@ def show_catalogue(screen: Screen, catalogue: Catalogue, fitting: Sequence[tuple
         )
     for note in catalogue.notes():
         screen.note(clean(note))
-
-
-def found_document(found: Found, plan: Path | None) -> dict[str, Any]:
-    """What was found as a document of kind ``siloquent/found/1``."""
-    model = found.model
-    return {
-        "schema": "siloquent/found/1",
-        "table": found.table,
-        "scoring": found.scoring,
-        "candidates": found.candidates,
-        "base_r2": found.base_r2,
-        "r2": found.r2,
-        "chosen": [_plain(one) for one in found.chosen],
-        "ranked": [_plain(one) for one in found.ranked],
-        "model": {
-            "target": model.target,
-            "kind": model.kind,
-            "intercept": model.intercept,
-            "r2": model.r2,
-            "coefficients": [
-                {"feature": one.feature, "value": one.value, "low": one.low, "high": one.high}
-                for one in model.coefficients
-            ],
-        },
-        "plan": str(plan or ""),
-        "guarantee": found.guarantee,
-        "notes": list(found.notes),
-    }
-
-
-def _plain(one: Augmentation) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in one.__dataclass_fields__}
 
 
 def show_found(screen: Screen, found: Found, plan: Path | None) -> None:

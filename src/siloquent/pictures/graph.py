@@ -31,6 +31,7 @@ class Edge:
     weight: float = 1.0
     name: str = ""
     directed: bool = False
+    dashed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,8 @@ def _joined(edge: Edge, places: Sequence[tuple[float, float]]) -> str:
         cut = 10 / far  # edges end at their nodes' rims, so that arrows are seen
         path = f"M{at(x1)} {at(y1)}L{at(x2 - (x2 - x1) * cut)} {at(y2 - (y2 - y1) * cut)}"
     arrow = ' marker-end="url(#ID-arrow)"' if edge.directed else ""
-    return f'<path d="{path}" fill="none" stroke="{GREY}" stroke-width="{at(1 + 4 * edge.weight)}"{arrow}/>'
+    dashes = ' stroke-dasharray="6 4"' if edge.dashed else ""
+    return f'<path d="{path}" fill="none" stroke="{GREY}" stroke-width="{at(1 + 4 * edge.weight)}"{dashes}{arrow}/>'
 
 
 def _named(edge: Edge, places: Sequence[tuple[float, float]]) -> str:

@@ -1,0 +1,72 @@
+"""Offers, catalogues and what was found, as documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from siloquent.search import Augmentation, Catalogue, Found, Offer
+
+
+def serves(offer: Offer) -> list[str]:
+    """What an offer can be used for."""
+    return (["join"] if offer.keys else []) + (["union"] if offer.measured.second is not None else [])
+
+
+def catalogue_document(
+    catalogue: Catalogue, folder: Path, fitting: Sequence[tuple[str, str, str, float]]
+) -> dict[str, Any]:
+    """A catalogue as a document of kind ``siloquent/catalogue/1``; ``fitting``: (offer, its key, own key, share)."""
+    return {
+        "schema": "siloquent/catalogue/1",
+        "folder": str(folder),
+        "offers": [
+            {
+                "id": offer.id,
+                "table": offer.table,
+                "owner": offer.owner,
+                "features": [feature.name for feature in offer.features],
+                "keys": [key.name for key in offer.keys],
+                "serves": serves(offer),
+            }
+            for offer in catalogue.offers
+        ],
+        "fitting": [
+            {"offer": offer, "key": theirs, "own": own, "contained": share} for offer, theirs, own, share in fitting
+        ],
+        "notes": catalogue.notes(),
+    }
+
+
+def found_document(found: Found, plan: Path | None) -> dict[str, Any]:
+    """What was found as a document of kind ``siloquent/found/1``."""
+    model = found.model
+    return {
+        "schema": "siloquent/found/1",
+        "table": found.table,
+        "scoring": found.scoring,
+        "candidates": found.candidates,
+        "base_r2": found.base_r2,
+        "r2": found.r2,
+        "chosen": [_plain(one) for one in found.chosen],
+        "ranked": [_plain(one) for one in found.ranked],
+        "model": {
+            "target": model.target,
+            "kind": model.kind,
+            "intercept": model.intercept,
+            "r2": model.r2,
+            "coefficients": [
+                {"feature": one.feature, "value": one.value, "low": one.low, "high": one.high}
+                for one in model.coefficients
+            ],
+        },
+        "plan": str(plan or ""),
+        "guarantee": found.guarantee,
+        "notes": list(found.notes),
+    }
+
+
+def _plain(one: Augmentation) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in one.__dataclass_fields__}
