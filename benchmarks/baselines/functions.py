@@ -109,14 +109,27 @@ def noisy_grid(
     return np.concatenate(parts)
 
 
-def fourier_features(
-    data: Floats, queries: Floats, bandwidth: float, *, epsilon: float, features: int, random: Random
-) -> Floats:
-    """Random Fourier features of the Gaussian kernel with Laplace noise on their sums.
+def p_stable_frequencies(bandwidth: float, shape: tuple[int, int], random: Random) -> Floats:
+    """Frequencies (features, d) of the kernel of ``PStable(2, bandwidth)``.
+
+    Given a, the kernel is a triangle in a.(x - q) / bandwidth, whose spectrum has density (1 - cos t) / (pi t^2). It is
+    drawn by rejection from the lesser of 1 / (2 pi) and 2 / (pi t^2), of equal mass within 2 and beyond.
+    """
+    kept = np.zeros(0)
+    while len(kept) < shape[0]:
+        u = random.random(2 * shape[0])
+        t = np.where(random.random(len(u)) < 0.5, 2 * u, 2 / np.maximum(u, 1e-12))
+        most = np.minimum(0.5, 2 / t**2)
+        kept = np.append(kept, t[random.random(len(u)) * most < (1 - np.cos(t)) / t**2])
+    return np.asarray(random.standard_normal(shape) * kept[: shape[0], None] / bandwidth)
+
+
+def fourier_features(data: Floats, queries: Floats, frequencies: Floats, *, epsilon: float, random: Random) -> Floats:
+    """Random Fourier features of the kernel with these ``frequencies``, with Laplace noise on their sums.
 
     Source: "Fast Private Kernel Density Estimation via Locality Sensitive Quantization" (ICML 2023), with RFF.
     """
-    frequencies = random.normal(0, 1 / bandwidth, (features, data.shape[1]))
+    features = len(frequencies)
     phases = random.uniform(0, 2 * math.pi, features)
     total = np.zeros(features)
     for part in np.array_split(data, max(1, len(data) // 2_000)):

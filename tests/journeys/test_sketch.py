@@ -74,10 +74,12 @@ def test_build_ask_map_and_show(owner: Person, types: Types, points: Path) -> No
     assert asked["rows"][0][2] > asked["rows"][2][2]
     assert types("sketch", "ask", "map", "--classify", "points.csv").status == 0
     assert types("sketch", "ask", "map", "--classify", "points.csv", "--rule", "map").status == 0
-    assert types("sketch", "ask", "map", "--classify", "points.csv", "--priors", "0.5,0.3,0.2").status in (0, 2)
+    odd = types("sketch", "ask", "map", "--classify", "points.csv", "--priors", "0.9")
+    assert (odd.status, "Fix: --priors with a share for each class" in odd.err) == (2, True)
     assert types("sketch", "ask", "map", "--anomaly", "points.csv", "--share", "0.05").status == 0
     usual = types("sketch", "ask", "map", "--anomaly", "points.csv", "--threshold", "-1", "--json").document
     assert [row[2] for row in usual["rows"]] == [False] * 3  # no density is as low as that
+    assert usual["notes"] == ["unusual: surely below a density of -1.00, as a share of all records"]
     assert len(types("sketch", "ask", "map", "--sample", "20", "--json").document["rows"]) == 20
     assert types("sketch", "ask", "map", "--modes", "2").status == 0
     drawn = types("sketch", "ask", "map", "--map", "age,cost", "-o", "map.svg")

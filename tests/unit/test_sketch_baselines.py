@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.baselines import functions, learners
-from siloquent.maths.lsh import Laplacian
+from siloquent.maths.lsh import Laplacian, PStable
 from siloquent.maths.lsh.families import similarity
 
 DATA = np.random.default_rng(0).beta(2, 5, (500, 1))
@@ -42,7 +42,17 @@ def test_without_noise_a_release_is_the_function_and_with_it_is_not(release: obj
 def test_fourier_features_of_the_gaussian_kernel() -> None:
     truth = np.exp(-((DATA - QUERIES.T) ** 2) / (2 * 0.2**2)).sum(axis=0)
     random = np.random.default_rng(1)
-    found = functions.fourier_features(DATA, QUERIES, 0.2, epsilon=1e12, features=20_000, random=random)
+    frequencies = random.normal(0, 1 / 0.2, (20_000, 1))
+    found = functions.fourier_features(DATA, QUERIES, frequencies, epsilon=1e12, random=random)
+    assert found == pytest.approx(truth, abs=0.05 * truth.max())
+
+
+def test_fourier_features_of_the_sketches_own_kernel() -> None:
+    random = np.random.default_rng(4)
+    points = random.random((400, 2))
+    truth = similarity(PStable(2, 0.5), points, points[:20]).sum(axis=0)
+    frequencies = functions.p_stable_frequencies(0.5, (20_000, 2), random)
+    found = functions.fourier_features(points, points[:20], frequencies, epsilon=1e12, random=random)
     assert found == pytest.approx(truth, abs=0.05 * truth.max())
 
 

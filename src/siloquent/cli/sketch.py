@@ -207,7 +207,7 @@ def ask(
     """Ask a sketch: free, however often. Each value comes with its standard error and a 95 % interval."""
     from siloquent import sketch as task
     from siloquent.cli.sketch_picture import show_map
-    from siloquent.cli.sketch_words import rows_of_answer, show_rows
+    from siloquent.cli.sketch_words import notes_of_answer, rows_of_answer, show_rows
 
     chosen = [word for word in (density, classify, anomaly, modes, sample, target, picture) if word is not None]
     if len(chosen) != 1:
@@ -234,8 +234,10 @@ def ask(
         question = task.Regress(target, seed=seed)
     else:
         question = task.Sample(int(sample or 0), seed=seed)
-    columns, rows = rows_of_answer(made, question, task.ask(made, question))
-    show_rows(options.screen, made, columns, rows, output)
+    with fixes_as_options():
+        answer = task.ask(made, question)
+    columns, rows = rows_of_answer(made, question, answer)
+    show_rows(options.screen, made, columns, rows, output, notes_of_answer(answer))
 
 
 def merge(

@@ -61,6 +61,8 @@ def fixes_as_options() -> Iterator[None]:
     except RequestError as refused:
         if "Budget(" in refused.fix:
             refused.fix = "--epsilon 1"
+        elif refused.fix.startswith("priors="):
+            refused.fix = "--priors with a share for each class"
         elif refused.fix.startswith("rows="):
             refused.fix = f"--rows {refused.fix.removeprefix('rows=').split(',')[0]}"
         raise

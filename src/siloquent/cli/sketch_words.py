@@ -76,7 +76,7 @@ def show_plan(screen: Screen, planned: SketchPlan, left: Cost) -> None:
     if errors[0][1] is not None:
         screen.table(
             [("near a point lie", RIGHT), ("typical error", RIGHT)],
-            [(f"{d:.1%} of the records", f"{100 * e:.2g} %") for d, e in errors if e is not None],
+            [(f"{d:.1%} of the records", f"{float(f'{100 * e:.2g}'):,.10g} %") for d, e in errors if e is not None],
         )
 
 
@@ -165,6 +165,17 @@ def rows_of_answer(sketch: Sketch, question: Any, answer: Any) -> tuple[list[str
     return names, [point.tolist() for point in answer.points]
 
 
+def notes_of_answer(answer: Any) -> list[str]:
+    """What has to be known besides the rows."""
+    from siloquent.sketch.spec import Drawn, Flags, LinearModel
+
+    if isinstance(answer, Flags):
+        return [f"unusual: surely below a density of {_three(answer.threshold)}, as a share of all records"]
+    if isinstance(answer, LinearModel):
+        return ["from the paper's surrogate loss, which hashing makes rough: siloquent.sketch.regress does better"]
+    return list(answer.notes) if isinstance(answer, Drawn) else []
+
+
 def _point(point: Any) -> list[Any]:
     if isinstance(point, str):
         return [point]
@@ -176,7 +187,14 @@ def _numbers(found: Any, i: int) -> list[float]:
     return [float(array[i]) for array in (found.values, found.errors, found.low, found.high)]
 
 
-def show_rows(screen: Screen, sketch: Sketch, columns: list[str], rows: list[list[Any]], output: Path | None) -> None:
+def show_rows(
+    screen: Screen,
+    sketch: Sketch,
+    columns: list[str],
+    rows: list[list[Any]],
+    output: Path | None,
+    notes: Sequence[str] = (),
+) -> None:
     """The rows as a document, as a CSV file, or as a table with the digits that their errors allow."""
     if output is not None:
         text = io.StringIO()
@@ -191,6 +209,7 @@ def show_rows(screen: Screen, sketch: Sketch, columns: list[str], rows: list[lis
                 "rows": rows,
                 "free": True,
                 "guarantee": sketch.sentence(),
+                "notes": list(notes),
             }
         )
         return
@@ -199,6 +218,8 @@ def show_rows(screen: Screen, sketch: Sketch, columns: list[str], rows: list[lis
     screen.table(list(zip(columns, sides, strict=True)), [[_cell(value) for value in row] for row in shown])
     if len(rows) > MOST_SHOWN:
         screen.note(f"{len(rows) - MOST_SHOWN:,} more rows: -o FILE.csv")
+    for note in notes:
+        screen.note(f"Note: {note}.")
     screen.note("Free: it is computed from what was released.")
 
 
@@ -215,6 +236,7 @@ def _three(value: float) -> str:
 
 
 __all__: Sequence[str] = (
+    "notes_of_answer",
     "plan_document",
     "rows_of_answer",
     "show_plan",
