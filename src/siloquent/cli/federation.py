@@ -92,7 +92,8 @@ def sign(
     output.mkdir(parents=True, exist_ok=True)
     for name, answer in answers.items():
         (output / f"answer-{name}.json").write_bytes(answer + b"\n")
-    _show_roster(options, authority.roster, f"{len(answers)} answers are in {output}; the roster is {ca}/roster.json.")
+    many = "1 answer is" if len(answers) == 1 else f"{len(answers)} answers are"
+    _show_roster(options, authority.roster, f"{many} in {output}; the roster is {ca}/roster.json.")
 
 
 def accept(
