@@ -9,9 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.row import Options, Row
-from siloquent.collect.estimate.paper import contributions, count, joint_count
+from siloquent.collect.estimate.paper import contributions, count, counts_by_group, joint_count, public_sum
 from siloquent.collect.measure.paper import one_of_their_rows, report_layers, rounded_to_ends
-from siloquent.maths.decomposition import Weights, averaged, canonical, cheapest, everything, mirrored, weights_of
+from siloquent.maths.decomposition import (
+    Weights,
+    averaged,
+    canonical,
+    cheapest,
+    everything,
+    mirrored,
+    points,
+    weights_of,
+)
 from siloquent.maths.hierarchy import Tree, flat, tree
 
 Integers = NDArray[np.int64]
@@ -44,13 +53,28 @@ def end(which: int) -> Weights:
 class Hio:
     """HIO, with or without range consistency."""
 
-    def __init__(self, bins: Integers, epsilon: float, seed: int, trees: Sequence[Tree] | None = None) -> None:
+    def __init__(
+        self, bins: Integers, epsilon: float | Fraction, seed: int, trees: Sequence[Tree] | None = None
+    ) -> None:
         self.trees = tuple(tree(125) for _ in range(bins.shape[1])) if trees is None else tuple(trees)
         self.reports = report_layers(self.trees, bins, epsilon=Fraction(str(epsilon)), rng=np.random.default_rng(seed))
 
     def count(self, ranges: Ranges, *, k: int | None = None) -> float:
         """COUNT of a conjunction of ranges of bins."""
         return count(self.reports, parts_of(self.trees, ranges, k=k))
+
+    def sum_of_public(self, values: NDArray[np.float64], ranges: Ranges) -> float:
+        """HIO-PUB: SUM of a measure that users show."""
+        return public_sum(contributions(self.reports, parts_of(self.trees, ranges)), values)
+
+    def by_group(self, axis: int, ranges: Ranges) -> list[float]:
+        """HIO-GROUP-BY: COUNT in each group of a sensitive attribute."""
+        return counts_by_group(self.reports, parts_of(self.trees, ranges), axis)
+
+    def by_shown_group(self, groups: Integers, ranges: Ranges) -> list[float]:
+        """HIO-GROUP-BY: COUNT in each group of an attribute that users show."""
+        shown = [(groups == one).astype(float) for one in np.unique(groups)]
+        return counts_by_group(self.reports, parts_of(self.trees, ranges), 0, shown=shown)
 
     def sum(self, axis: int, values: Sequence[float], ranges: Ranges) -> float:
         """Baseline I: the sum over values of value times count."""
@@ -60,15 +84,61 @@ class Hio:
         return count(self.reports, parts)
 
 
+class Mg:
+    """Marginal release (MG): everybody reports the finest layer, ranges are added up bin by bin.
+
+    Args:
+        ends: AMG: the bounds of a measure, whose rounded copy is reported besides.
+    """
+
+    def __init__(
+        self, bins: Integers, epsilon: float, seed: int, trees: Sequence[Tree], *, ends: tuple[int, int] | None = None
+    ) -> None:
+        rng = np.random.default_rng(seed)
+        self.trees, self.ends, self.d = tuple(trees), ends, bins.shape[1]
+        self.groups = rng.integers(0, self.d, len(bins)) if ends else np.zeros(len(bins), dtype=np.int64)
+        self.reports = []
+        for axis in range(self.d if ends else 1):
+            own, own_trees = bins[self.groups == axis], self.trees
+            if ends:
+                up = rounded_to_ends(own[:, axis] + ends[0], *ends, rng=rng)
+                own, own_trees = np.column_stack([own, up]), (*self.trees, ROUNDED)
+            finest = [tuple(one.height for one in own_trees)]
+            self.reports.append(report_layers(own_trees, own, epsilon=Fraction(str(epsilon)), rng=rng, layers=finest))
+
+    def _points(self, ranges: Ranges) -> list[Weights]:
+        whole = ((axis, ranges.get(axis, (0, one.bins - 1)), one) for axis, one in enumerate(self.trees))
+        return [points(one, *range_) for _, range_, one in whole]
+
+    def count(self, ranges: Ranges) -> float:
+        """COUNT of a conjunction of ranges of bins."""
+        both = [points(ROUNDED, 0, 1)] if self.ends else []
+        return sum(count(own, [*self._points(ranges), *both]) for own in self.reports)
+
+    def sum(self, axis: int, ranges: Ranges) -> float:
+        """AMG: SUM of attribute ``axis``, from its group."""
+        assert self.ends is not None
+        low, high = (count(self.reports[axis], [*self._points(ranges), end(which)]) for which in (0, 1))
+        return float(self.d * (self.ends[0] * low + self.ends[1] * high))
+
+
 class SrHio:
     """SR-HIO (II): the rounded copies of all attributes as further attributes."""
 
-    def __init__(self, bins: Integers, epsilon: float, seed: int, *, ends: Sequence[tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        bins: Integers,
+        epsilon: float,
+        seed: int,
+        *,
+        ends: Sequence[tuple[int, int]],
+        trees: Sequence[Tree] | None = None,
+    ) -> None:
         rng = np.random.default_rng(seed)
         self.ends, self.d = ends, bins.shape[1]
         copies = [rounded_to_ends(bins[:, axis] + ends[axis][0], *ends[axis], rng=rng) for axis in range(self.d)]
-        trees = (*(tree(125) for _ in range(self.d)), *(ROUNDED for _ in range(self.d)))
-        self.hio = Hio(np.column_stack([bins, *copies]), epsilon, seed, trees)
+        own = (tree(125) for _ in range(self.d)) if trees is None else trees
+        self.hio = Hio(np.column_stack([bins, *copies]), epsilon, seed, (*own, *(ROUNDED for _ in range(self.d))))
 
     def sum(self, axis: int, ranges: Ranges) -> float:
         """SUM of attribute ``axis`` over a conjunction of ranges."""
@@ -164,16 +234,29 @@ class HioJoin:
 
 
 class ScJoin:
-    """SC-JOIN: every attribute of every service reported on its own, every level of it with its share of epsilon."""
+    """SC-JOIN: every attribute of every service reported on its own, every level of it with its share of epsilon.
 
-    def __init__(self, columns: Sequence[tuple[Integers, Tree]], epsilon: float, seed: int) -> None:
-        self.columns = []
+    Args:
+        sampled: Each user reports one level of each attribute, drawn evenly, with the attribute's whole share instead.
+    """
+
+    def __init__(
+        self, columns: Sequence[tuple[Integers, Tree]], epsilon: float, seed: int, *, sampled: bool = False
+    ) -> None:
+        self.columns: list[list[Hio1]] = []
+        self.trees = [one for _, one in columns]
+        if sampled:
+            share = epsilon / len(columns)
+            self.columns = [
+                [Hio1(bins, one, range(1, one.height + 1), share, seed + 10 * at)]
+                for at, (bins, one) in enumerate(columns)
+            ]
+            return
         for at, (bins, one) in enumerate(columns):
             share = epsilon / len(columns) / max(one.height, 1)
             self.columns.append(
-                [Hio1(bins, one, level, share, seed + 10 * at + level) for level in range(1, one.height + 1)]
+                [Hio1(bins, one, [level], share, seed + 10 * at + level) for level in range(1, one.height + 1)]
             )
-        self.trees = [one for _, one in columns]
 
     def count(self, ranges: Ranges) -> float:
         """COUNT of a conjunction: the sum over users of the product over attributes."""
@@ -185,41 +268,44 @@ class ScJoin:
 
 
 class Hio1:
-    """All users' reports on one level of one attribute."""
+    """All users' reports on one level of one attribute, or on one of several."""
 
-    def __init__(self, bins: Integers, one: Tree, level: int, epsilon: float, seed: int) -> None:
-        self.level = level
+    def __init__(self, bins: Integers, one: Tree, levels: Sequence[int], epsilon: float, seed: int) -> None:
         self.reports = report_layers(
             (one,), bins[:, None], epsilon=Fraction(epsilon).limit_denominator(10**9),
-            rng=np.random.default_rng(seed), layers=[(level,)],
+            rng=np.random.default_rng(seed), layers=[(level,) for level in levels],
         )  # fmt: skip
 
     def contributed(self, weights: Weights) -> NDArray[np.float64]:
-        """What each user adds, through this level's nodes."""
+        """What each user adds, through these levels' nodes."""
         return contributions(self.reports, [weights])
 
 
 class DoubleRounding:
-    """tau = 1: one row a user with a rounded weight and a rounded value, one attribute of four values."""
+    """tau-truncation: tau rows a user, each with a rounded weight and a rounded value, one attribute of four values."""
 
     def __init__(
         self, first: Integers, first_trees: Sequence[Tree], ends: Integers, places: Integers, size: int,
-        epsilon: float, seed: int, *, most_rows: int,
+        epsilon: float, seed: int, *, most_rows: int, tau: int = 1,
     ) -> None:  # fmt: skip
         rng = np.random.default_rng(seed)
-        own = (tree(size),)
-        rows_, weight = one_of_their_rows(ends, places, trees=own, rng=rng)
-        up_weight = rounded_to_ends(weight, 0, most_rows, rng=rng)
-        up_value = rounded_to_ends(rows_[:, 0] + 1, 1, size, rng=rng)
-        self.most_rows, self.size = most_rows, size
-        self.first = Hio(first, epsilon / 2, seed + 1, first_trees)
-        self.second = Hio(np.column_stack([rows_, 2 * up_weight + up_value]), epsilon / 2, seed + 2, (*own, flat(4)))
+        own, share = (tree(size),), Fraction(str(epsilon)) / (1 + tau)
+        self.most_weight, self.size = most_rows / tau, size
+        self.first = Hio(first, share, seed + 1, first_trees)
+        self.second = []
+        for at in range(tau):
+            rows_, count_ = one_of_their_rows(ends, places, trees=own, rng=rng, most_rows=most_rows)
+            up_weight = rounded_to_ends(count_, 0, most_rows, rng=rng)  # count / tau, of most_rows / tau
+            up_value = rounded_to_ends(rows_[:, 0] + 1, 1, size, rng=rng)
+            reported = np.column_stack([rows_, 2 * up_weight + up_value])
+            self.second.append(Hio(reported, share, seed + 2 + at, (*own, flat(4))))
 
     def answer(self, first: Ranges, second: Ranges) -> tuple[float, float]:
         """COUNT, and SUM of value + 1, over the join."""
         known = contributions(self.first.reports, parts_of(self.first.trees, first))
-        ends = []
-        for which in (2, 3):  # weight at its upper end; value at its lower, upper one
-            parts = parts_of(self.second.trees, {**second, 1: (which, which)})
-            ends.append(joint_count([known, contributions(self.second.reports, parts)])[0])
-        return self.most_rows * sum(ends), self.most_rows * (ends[0] + self.size * ends[1])
+        ends = [0.0, 0.0]
+        for one in self.second:
+            for which in (2, 3):  # weight at its upper end; value at its lower, upper one
+                parts = parts_of(one.trees, {**second, 1: (which, which)})
+                ends[which - 2] += joint_count([known, contributions(one.reports, parts)])[0]
+        return self.most_weight * sum(ends), self.most_weight * (ends[0] + self.size * ends[1])

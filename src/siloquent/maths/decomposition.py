@@ -112,6 +112,11 @@ def mirrored(low: int, high: int, *, least: int) -> tuple[int, int]:
     return 2 * least - high - 1, 2 * least - low - 1
 
 
+def points(tree: Tree, low: int, high: int) -> Weights:
+    """The bins low..high one by one: marginal release knows nothing coarser."""
+    return weights_of(tree, {(tree.height, bin_): 1 for bin_ in range(low, high + 1)})
+
+
 def everything(tree: Tree) -> Weights:
     """No condition: the root."""
     return weights_of(tree, {(0, 0): 1})

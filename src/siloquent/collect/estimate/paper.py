@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.collect.spec.paper import HashedReports
-from siloquent.maths.decomposition import Weights, crossed
+from siloquent.maths.decomposition import Weights, canonical, crossed
 
 Floats = NDArray[np.float64]
 
@@ -40,6 +40,30 @@ def contributions(reports: HashedReports, parts: Sequence[Weights]) -> Floats:
 def count(reports: HashedReports, parts: Sequence[Weights]) -> float:
     """HIO's estimate of a count."""
     return float(contributions(reports, parts).sum())
+
+
+def public_sum(contributed: Floats, values: Floats) -> float:
+    """HIO-PUB's sum of a measure that every user shows: each user's value times what they add to the count."""
+    return float(contributed @ values)
+
+
+def counts_by_group(
+    reports: HashedReports, parts: Sequence[Weights], axis: int, *, shown: Sequence[Floats] = ()
+) -> list[float]:
+    """HIO-GROUP-BY: the count in each group of the tree ``axis``, in order.
+
+    Args:
+        shown: For groups that users show, whether each user is in a group, one array a group; none where the group is
+            sensitive: its dictionary is public, so each value of it is one more condition.
+    """
+    if shown:
+        added = contributions(reports, parts)
+        return [float(added[own.astype(bool)].sum()) for own in shown]
+    tree = reports.trees[axis]
+    return [
+        count(reports, [*parts[:axis], canonical(tree, value, value), *parts[axis + 1 :]])
+        for value in range(tree.values)
+    ]
 
 
 def joint_count(contributed: Sequence[Floats]) -> tuple[float, float]:

@@ -63,16 +63,18 @@ def rounded_to_ends(values: Integers, least: int, most: int, *, rng: np.random.G
 
 
 def one_of_their_rows(
-    ends: Integers, places: Integers, *, trees: Sequence[Tree], rng: np.random.Generator
+    ends: Integers, places: Integers, *, trees: Sequence[Tree], rng: np.random.Generator, most_rows: int = 2**62
 ) -> tuple[Integers, Integers]:
-    """tau = 1: one row of each user, drawn evenly, and how many rows it stands for; users without any get a random row.
+    """One row of each user, drawn evenly, and how many rows they have; users without any get a random row.
+
+    tau rows of tau-truncation are as many such draws. Of users with more than ``most_rows`` the first are left.
 
     Returns:
-        Rows, shape (users, attributes), and weights, shape (users,).
+        Rows, shape (users, attributes), and counts, shape (users,).
     Privacy:
         None by itself: row and weight are reported by an oracle.
     """
-    counts = np.diff(ends)
+    counts = np.minimum(np.diff(ends), most_rows)
     at = ends[:-1] + np.minimum((rng.random(len(counts)) * np.maximum(counts, 1)).astype(np.int64), counts - 1)
     chance = np.column_stack([rng.integers(0, tree.bins, len(counts)) for tree in trees])
     picked = places[np.maximum(np.minimum(at, len(places) - 1), 0)]
