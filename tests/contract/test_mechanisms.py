@@ -12,7 +12,7 @@ from siloquent.explore.measure.base import Priced, Wanted, answers
 from siloquent.explore.measure.crossing import price_crossing
 from siloquent.explore.measure.pokes import price_pokes
 from siloquent.explore.measure.strategy import price_factorisation, price_strategy
-from siloquent.explore.measure.top import price_geometric_top, price_rounds
+from siloquent.explore.measure.top import best, price_geometric_top, price_rounds, price_top_factorisation
 from siloquent.explore.measure.workload import price_gaussian, price_laplace
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.explore.plan.reconstruction import reconstructions
@@ -47,7 +47,7 @@ class TestStrategy(MechanismContract):
         return price_strategy(compiled, wanted)
 
     def assert_right(self, compiled: Compiled, priced: Priced, values: NDArray[np.int64], x: NDArray[np.int64]) -> None:
-        backs = reconstructions(compiled, priced.strategy)
+        backs = reconstructions(compiled, priced.strategy)  # type: ignore[arg-type]
         assert backs is not None
         assert np.abs(np.hstack(backs) @ values - answers(compiled, [x])).max() <= ALPHA
 
@@ -98,3 +98,17 @@ class TestRounds(TestGeometricTop):
 
     def price(self, compiled: Compiled, wanted: Wanted) -> Priced | None:
         return price_rounds(compiled, wanted)
+
+
+class TestTopFactorisation(MechanismContract):
+    question = CHAIN
+    account = "zcdp"
+    wanted = Wanted("tcq", alpha=ALPHA, m=61, beta=1e-4, k=3)
+
+    def price(self, compiled: Compiled, wanted: Wanted) -> Priced | None:
+        return price_top_factorisation(compiled, wanted)
+
+    def assert_right(self, compiled: Compiled, priced: Priced, values: NDArray[np.int64], x: NDArray[np.int64]) -> None:
+        backs = reconstructions(compiled, priced.strategy)  # type: ignore[arg-type]
+        assert backs is not None
+        assert best(np.rint(np.hstack(backs) @ values).astype(np.int64), 3).tolist() == [9, 8, 7]

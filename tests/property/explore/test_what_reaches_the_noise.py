@@ -210,7 +210,7 @@ def runs(
 
 @pytest.mark.parametrize(
     ("name", "accountant"),
-    [(name, "pure") for name in FAULTY] + [(name, "zcdp") for name in ("sums of blocks", "grid", "quantiles")],
+    [(name, "pure") for name in FAULTY] + [(name, "zcdp") for name in ("sums of blocks", "grid", "quantiles", "top")],
 )
 def test_half_of_a_price_is_seen(name: str, accountant: str) -> None:
     with runs(accountant, "replace-one", FAULTY[name]) as (many, found):

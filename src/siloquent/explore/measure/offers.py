@@ -7,7 +7,7 @@ in about a millisecond. Nothing here knows rows.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,14 @@ from siloquent.explore.measure.base import Integers
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.explore.plan.kept import Kept
 from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP, Matrix, reconstructions
-from siloquent.maths.calibration import Factor, gaussian_factor
+from siloquent.maths.calibration import Factor, gaussian_factor, normal_factor
 from siloquent.maths.sensitivity import Sensitivity, sensitivities
 from siloquent.maths.strategies import Calibrated, gaussian_strategy, laplace_strategy
 from siloquent.maths.strategies.base import QUANTUM_BITS, Norm, reconstruct
+from siloquent.maths.strategies.sparse import Sparse
 
 MOST_COLUMNS, MOST_ANSWERS, MOST_WEIGHTS = 2_048, 10_000, 2 * 10**7
+MOST_RANKED_ANSWERS = 1_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +77,30 @@ def gaussian_offer(compiled: Compiled, beta: float, *, two_sided: bool, bits: in
         return _offer(compiled, found.strategy.name, blocks, gaussian_factor(back, beta, two_sided=two_sided))
 
     return _offers.get((*key, bits, *_moves(compiled)), make)
+
+
+def top_offer(compiled: Compiled, beta: float, k: int, *, bits: int) -> Offer | None:
+    """The strategy of ``gaussian_offer``, its factor that of the differences which can spoil a list of the top ``k``.
+
+    A wrong list has a pair, one of it and one that belongs there, whose noises differ by more than alpha. Whichever k
+    are the true ones, there are k (answers - k) or (k - 1)(answers - k + 1) such pairs: the worst ones are added up.
+    """
+    if compiled.answers > MOST_RANKED_ANSWERS:
+        return None
+
+    def make() -> Offer | None:
+        found = gaussian_offer(compiled, beta, two_sided=True, bits=bits)
+        back = None if found is None else _back(compiled, tuple(m for m in found.matrices if not isinstance(m, Sparse)))
+        if found is None or back is None:
+            return None
+        gram = back @ back.T
+        squares = np.diag(gram)[:, None] + np.diag(gram)[None, :] - 2 * gram
+        pairs = np.sort(squares[np.triu_indices(compiled.answers, 1)])[::-1]
+        wrong = max(k * (compiled.answers - k), (k - 1) * (compiled.answers - k + 1))
+        deviations = np.sqrt(np.maximum(pairs[:wrong], 0.0)) * (1 + 1e-9)
+        return replace(found, factor=normal_factor(deviations, beta, two_sided=False), margin=2 * found.margin)
+
+    return _offers.get(("top", compiled.shape, beta, k, bits, *_moves(compiled)), make)
 
 
 def ranks_offer(compiled: Compiled, rows: NDArray[np.float64], beta: float, *, norm: Norm, bits: int) -> Offer | None:

@@ -7,6 +7,8 @@ from fractions import Fraction
 import numpy as np
 
 from siloquent.explore.measure.base import Integers, Outcome, Priced, Wanted, answers
+from siloquent.explore.measure.offers import top_offer
+from siloquent.explore.measure.strategy import gaussian_bits, with_gaussian
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.maths import promises
 from siloquent.privacy import ExponentialSelect, GeometricTopK
@@ -56,6 +58,18 @@ def price_rounds(compiled: Compiled, wanted: Wanted) -> Priced | None:
         return Outcome(exponential_top_k(wanted.sign * answers(workload, columns), rate=1 / scale, k=k), event)
 
     return Priced("exponential rounds", "chosen", event, run, reusable=False)
+
+
+def price_top_factorisation(compiled: Compiled, wanted: Wanted) -> Priced | None:
+    """The k largest of answers put together from a strategy with discrete Gaussian noise; None for disjoint ones.
+
+    Privacy:
+        rho-zCDP with rho = D2^2 / (2 variance), D2^2 the exact squared L2 sensitivity of the whole matrix A. The list
+        is read off the noisy numbers, which later answers may use. Proof: docs/explanation/selection.md.
+    """
+    if wanted.kind != "tcq":
+        return None
+    return with_gaussian(top_offer(compiled, wanted.beta, wanted.k, bits=gaussian_bits(wanted)), wanted)
 
 
 def best(values: Integers, k: int) -> Integers:

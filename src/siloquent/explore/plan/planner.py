@@ -12,7 +12,7 @@ from siloquent.explore.measure.base import Priced, Wanted
 from siloquent.explore.measure.crossing import price_crossing
 from siloquent.explore.measure.pokes import price_pokes
 from siloquent.explore.measure.strategy import price_factorisation, price_strategy
-from siloquent.explore.measure.top import price_geometric_top, price_rounds
+from siloquent.explore.measure.top import price_geometric_top, price_rounds, price_top_factorisation
 from siloquent.explore.measure.workload import price_gaussian, price_laplace
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.explore.plan.kept import Kept
@@ -207,7 +207,8 @@ def error_bound(promise: Accuracy, schema: TableSchema) -> Fraction:
 
 def _candidates(compiled: Compiled, wanted: Wanted, schema: TableSchema, alpha: Fraction) -> list[Candidate]:
     """Every mechanism that keeps ``alpha``, with its price in the account's whole units, cheapest first."""
-    units = alpha / compiled.grid - compiled.slack
+    # Two sums are compared in a top-k list, and each was rounded.
+    units = alpha / compiled.grid - compiled.slack * (2 if wanted.kind == "tcq" else 1)
     if units <= 0:  # finer than what sums are rounded to
         return []
     units = min(units, MOST_UNITS)  # wider than any noise that can be drawn
@@ -217,7 +218,11 @@ def _candidates(compiled: Compiled, wanted: Wanted, schema: TableSchema, alpha: 
     if settles_early(schema):
         price.append(price_pokes)
     # Laplace strategies pay eps^2/2 in zCDP, several times the rho of the factorisation: not worth their search.
-    price += [price_gaussian, price_factorisation] if schema.budget.accountant == "zcdp" else [price_strategy]
+    price += (
+        [price_gaussian, price_factorisation, price_top_factorisation]
+        if schema.budget.accountant == "zcdp"
+        else [price_strategy]
+    )
     offers = [one(compiled, wanted) for one in price]
     found = [_candidate(one, book) for one in offers if one is not None]
     return sorted(found, key=lambda c: (c.cost.amount, c.priced.name))
