@@ -11,6 +11,7 @@ from siloquent.charging import Charge, guarantee_of, request_digest, require_pla
 from siloquent.errors import NotAllowed, RequestError
 from siloquent.ledger import Permit, Stored
 from siloquent.search.catalogue import Catalogue
+from siloquent.search.estimate.both import find_both
 from siloquent.search.estimate.finding import Asked, find_joins, find_unions
 from siloquent.search.estimate.training import LocalRows, ReleasedSums
 from siloquent.search.found import AugmentPlan, Found
@@ -157,10 +158,12 @@ def _released(own: Offer) -> ReleasedSums:
 def _found(asked: Asked, catalogue: Catalogue, training: LocalRows | ReleasedSums, own: Offer | None) -> Found:
     # A public seed: it splits rows and draws from laws of noise that are known, and hides nothing.
     rng = np.random.default_rng(20_230_704)
-    found = find_joins(asked, catalogue.offers, training, rng) if "join" in asked.spec.kinds else None
-    if "union" in asked.spec.kinds:
-        found = find_unions(asked, catalogue.offers, training, own, rng, found)
-    assert found is not None
+    if set(asked.spec.kinds) == {"join", "union"}:
+        found = find_both(asked, catalogue.offers, training, own, rng)
+    elif asked.spec.kinds == ("join",):
+        found = find_joins(asked, catalogue.offers, training, rng)
+    else:
+        found = find_unions(asked, catalogue.offers, training, own, rng)
     notes = (*found.notes, *catalogue.notes())
     if own is None or own.part is None:
         return replace(found, notes=notes)

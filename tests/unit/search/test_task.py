@@ -149,6 +149,38 @@ def test_unions_of_like_tables_are_found_and_unlike_ones_are_not(tmp_path: Path)
         assert [one.table for one in chosen] == ["more"]
 
 
+@pytest.mark.parametrize("scoring", ["local", "platform"])
+def test_rows_and_features_are_taken_in_one_search(tmp_path: Path, scoring: str) -> None:
+    few = request_rows(400)
+    with session(tmp_path, few, size=400) as opened:
+        opened.add_frame(schema(name="good"), provider(30, informs=True))
+        opened.add_frame(schema(name="bad"), provider(31, informs=False))
+        opened.add_frame(schema(name="more"), request_rows(20_000))
+        keys = (KeyOf("town", "year"),)
+        offers = [opened.search.offer(OfferSpec(name, ("y",), keys, budget=RICH)) for name in ("good", "bad")]
+        rows_ = opened.search.offer(OfferSpec("more", ("wet", "kind", "x"), keys, budget=RICH, second_moments="total"))
+        alone = opened.search.offer(OfferSpec("more", ("wet", "kind", "x"), budget=RICH))
+        budget = {"scoring": scoring, "budget": RICH} if scoring == "platform" else {}
+        asked = RequestSpec(
+            "places", "x", ("wet", "kind"), keys, kinds=("join", "union"), max_augmentations=4, min_gain=0.0, **budget
+        )  # type: ignore[arg-type]
+        found = opened.search.find(asked, Catalogue((*offers, rows_)))
+        with_a_keyless = opened.search.find(asked, Catalogue((*offers, alone)))
+    taken = [(one.kind, one.table) for one in found.chosen]
+    assert taken[0] == ("join", "good")
+    assert ("join", "bad") not in taken
+    if scoring == "platform":
+        assert ("union", "more") in taken
+        # Rows without the key do not know what was joined by it.
+        assert ("union", "more") not in [(one.kind, one.table) for one in with_a_keyless.chosen]
+    assert found.r2 > found.base_r2 + 0.3
+    assert {one.kind for one in found.ranked} == {"join", "union"}
+    assert [step.name for step in found.plan.steps] == ["good.y"]
+    slope = {one.feature: one for one in found.model.coefficients}
+    assert slope["good.y"].value == pytest.approx(0.05, rel=0.15)
+    assert slope["wet"].value == pytest.approx(1.5, rel=0.15)
+
+
 def test_an_offer_of_another_unit_is_refused_by_name(place: tuple, tmp_path: Path) -> None:
     with session(tmp_path) as opened:
         made = opened.search.offer(spec(keys=(), features=("x", "y")))

@@ -53,8 +53,8 @@ def find_joins(
     """
     spec = asked.spec
     pools = joined(offers, asked.keys, without=frozenset({spec.target}))
-    notes = _notes(asked, offers, pools_empty=not any(pool.candidates for pool in pools))
-    learnt, tested = _parted(training, spec.test_share, rng)
+    notes = notes_of(asked, offers, pools_empty=not any(pool.candidates for pool in pools))
+    learnt, tested = parted(training, spec.test_share, rng)
     base = r2_of(learnt, tested)
     rounds, _ = greedy(learnt, pools, most=spec.max_augmentations, least_gain=spec.min_gain, rng=rng)
     chosen: list[Augmentation] = []
@@ -64,7 +64,7 @@ def find_joins(
         learnt, whole = learnt.with_feature(key, one.values), whole.with_feature(key, one.values)
         tested = None if tested is None else tested.with_feature(key, one.values)
         now = r2_of(learnt, tested)
-        chosen.append(_augmentation(asked, one, None if tested is None else now - last))
+        chosen.append(augmentation(asked, one, None if tested is None else now - last))
         last = now
     if isinstance(training, ReleasedSums) and len(asked.keys) > 1 and chosen:
         notes.append("the features of further keys were not added: their counts together were not released")
@@ -89,7 +89,7 @@ def find_joins(
         chosen=tuple(chosen),
         ranked=_ranked(asked, rounds),
         model=model,
-        plan=AugmentPlan(spec.table, tuple(_step(asked, one) for one in taken)),
+        plan=AugmentPlan(spec.table, tuple(step_of(asked, one) for one in taken)),
         base_r2=base,
         r2=last,
         candidates=rounds[0].looked_at if rounds else 0,
@@ -97,7 +97,7 @@ def find_joins(
     )
 
 
-def _notes(asked: Asked, offers: Sequence[Offer], *, pools_empty: bool) -> list[str]:
+def notes_of(asked: Asked, offers: Sequence[Offer], *, pools_empty: bool) -> list[str]:
     """What was left out, and the refusal where nothing is left."""
     target = asked.spec.target
     holding = [offer.id for offer in offers if any(feature.name == target for feature in offer.features)]
@@ -116,7 +116,7 @@ def _notes(asked: Asked, offers: Sequence[Offer], *, pools_empty: bool) -> list[
     )
 
 
-def _parted(
+def parted(
     training: LocalRows | ReleasedSums, share: float, rng: np.random.Generator
 ) -> tuple[LocalRows | ReleasedSums, LocalRows | None]:
     """What to score on, and rows kept aside; a release cannot be parted."""
@@ -126,7 +126,7 @@ def _parted(
     return learnt, tested
 
 
-def _augmentation(asked: Asked, one: Scored, realised: float | None) -> Augmentation:
+def augmentation(asked: Asked, one: Scored, realised: float | None) -> Augmentation:
     candidate = one.candidate
     return Augmentation(
         offer=candidate.offer.id,
@@ -142,10 +142,10 @@ def _augmentation(asked: Asked, one: Scored, realised: float | None) -> Augmenta
 
 
 def _ranked(asked: Asked, rounds: Sequence[Round]) -> tuple[Augmentation, ...]:
-    return tuple(_augmentation(asked, one, None) for one in rounds[0].ranked[:MOST_SHOWN]) if rounds else ()
+    return tuple(augmentation(asked, one, None) for one in rounds[0].ranked[:MOST_SHOWN]) if rounds else ()
 
 
-def _step(asked: Asked, one: Scored) -> Step:
+def step_of(asked: Asked, one: Scored) -> Step:
     """The values and errors by own cell, in the feature's own unit; rows without a key get the mean of all."""
     middle, half = one.candidate.offer.scale[one.candidate.column]
     key = asked.keys[one.candidate.own]
@@ -166,35 +166,29 @@ def find_unions(
     training: LocalRows | ReleasedSums,
     own: Offer | None,
     rng: np.random.Generator,
-    joins: Found | None,
 ) -> Found:
-    """The offers whose rows make the model of the request's own features better; added to what joins found.
+    """The offers whose rows make the model of the request's own features better.
 
     Raises:
         RequestError: An offer has a feature of the same name in another unit, or none has all features.
     """
     spec = asked.spec
-    fitting = [(offer, columns) for offer in offers if (columns := unions.columns_for(offer, asked.features))]
-    fitting = [
-        (offer, columns)
-        for offer, columns in fitting
-        if offer.measured.second is not None and len(offer.measured.higher) >= spec.order - 2
-    ]
-    if not fitting and joins is None:
+    fitting = like_tables(asked, offers)
+    if not fitting:
         held = "second moments" if spec.order == 2 else f"products of order {spec.order}"
         raise RequestError(
             f"No offer has all of {', '.join(feature.name for feature in asked.features)} with {held}.",
             fix='offers for unions are made without keys, or with second_moments = "total"'
             + ("" if spec.order == 2 else f"; these with order = {spec.order}"),
         )
-    learnt, tested = _parted(training, spec.test_share, rng)
+    learnt, tested = parted(training, spec.test_share, rng)
     total = unions.own_moments(learnt, own)
     now = unions.fitted(total, rng)
     base = _quality(now, tested)
     left, chosen = list(fitting), list[Augmentation]()
     ranked: tuple[Augmentation, ...] = ()
     while left and len(chosen) < spec.max_augmentations:
-        scored = [_union(offer, columns, total, now, tested, len(left), rng) for offer, columns in left]
+        scored = [union_of(offer, columns, total, now, tested, len(left), rng) for offer, columns in left]
         scored.sort(key=lambda pair: -pair[0].gain)
         ranked = ranked or tuple(one for one, _ in scored)
         best, moments = scored[0]
@@ -205,27 +199,32 @@ def find_unions(
         left = [(offer, columns) for offer, columns in left if offer.id != best.offer]
     taken = [(offer, columns) for offer, columns in fitting if offer.id in {one.offer for one in chosen}]
     model, words = _model_of_union(asked, now, total, training, own, taken, rng)
-    if joins is None:
-        return Found(
-            table=spec.table,
-            scoring=spec.scoring,
-            chosen=tuple(chosen),
-            ranked=ranked,
-            model=model,
-            plan=AugmentPlan(spec.table, ()),
-            base_r2=base,
-            r2=_quality(now, tested),
-            candidates=len(fitting),
-            notes=(*(() if chosen else ("no augmentation surely helps",)), *words),
-        )
-    everything = sorted((*joins.ranked, *ranked), key=lambda one: -one.gain)
-    return replace(
-        joins,
-        chosen=(*joins.chosen, *chosen),
-        ranked=tuple(everything[:MOST_SHOWN]),
-        model=joins.model if joins.chosen or not chosen else model,
-        candidates=joins.candidates + len(fitting),
+    return Found(
+        table=spec.table,
+        scoring=spec.scoring,
+        chosen=tuple(chosen),
+        ranked=ranked,
+        model=model,
+        plan=AugmentPlan(spec.table, ()),
+        base_r2=base,
+        r2=_quality(now, tested),
+        candidates=len(fitting),
+        notes=(*(() if chosen else ("no augmentation surely helps",)), *words),
     )
+
+
+def like_tables(asked: Asked, offers: Sequence[Offer]) -> list[tuple[Offer, list[int]]]:
+    """The offers whose rows can be added, each with where it holds the request's columns.
+
+    Raises:
+        RequestError: An offer has a feature of the same name in another unit.
+    """
+    like = [(offer, columns) for offer in offers if (columns := unions.columns_for(offer, asked.features))]
+    return [
+        (offer, columns)
+        for offer, columns in like
+        if offer.measured.second is not None and len(offer.measured.higher) >= asked.spec.order - 2
+    ]
 
 
 def _model_of_union(
@@ -265,7 +264,7 @@ def _quality(slopes: unions.Slopes, tested: LocalRows | None) -> float:
     return slopes.r2 - slopes.risk if tested is None else tested.r2_of(slopes.values, slopes.intercept)
 
 
-def _union(
+def union_of(
     offer: Offer,
     columns: list[int],
     total: unions.NoisyMoments,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,29 @@ Z95 = 1.959964
 Scales = Sequence[tuple[float, float]]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """A linear model of numbers in -1..1."""
+
+    values: Floats
+    intercept: float
+
+
+def line_of(training: LocalRows | ReleasedSums) -> Fitted:
+    """The linear model of rows, or of sums with their noise."""
+    if isinstance(training, LocalRows):
+        return Fitted(*training.slopes())
+    table = training.by_key(training.first_key)
+    slopes, means = slopes_of(table.covariance, 0.0), table.means
+    return Fitted(slopes, float(means[-1] - means[:-1] @ slopes))
+
+
 def r2_of(learnt: LocalRows | ReleasedSums, tested: LocalRows | None) -> float:
     """How much of the target the linear model explains: of rows kept aside, else of what it was fitted to."""
-    if tested is not None and isinstance(learnt, LocalRows):
-        return tested.r2_of(*learnt.slopes())
-    covariance = learnt.by_key(0 if isinstance(learnt, LocalRows) else learnt.joined or 0).covariance
+    if tested is not None:
+        line = line_of(learnt)
+        return tested.r2_of(line.values, line.intercept)
+    covariance = learnt.by_key(0 if isinstance(learnt, LocalRows) else learnt.first_key).covariance
     whole = max(float(covariance[-1, -1]), 1e-12)
     return float(covariance[:-1, -1] @ slopes_of(covariance, 0.0)) / whole if len(covariance) > 1 else 0.0
 

@@ -128,26 +128,43 @@ class LocalRows:
 class ReleasedSums:
     """One's own release: noisy counts and sums of each key, products over all rows, and the noise's deviations.
 
-    ``joined``: the key by which features were added, None before the first.
+    ``joined``: the key by which features were added, None before the first. A key of which a united table has no sums
+    is None. ``by_key_noise``: deviations of counts and sums of each key, where they differ from ``deviations``.
     """
 
-    counts: tuple[Floats, ...]
-    sums: tuple[Floats, ...]
+    counts: tuple[Floats | None, ...]
+    sums: tuple[Floats | None, ...]
     second: Floats
     deviations: tuple[float, float, float]
     is_halved: bool
     joined: int | None = None
     added: tuple[Floats, ...] = ()
+    by_key_noise: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def first_key(self) -> int:
+        """The key of the features that were added, or any that all tables have."""
+        return self.joined if self.joined is not None else next(i for i, c in enumerate(self.counts) if c is not None)
 
     def by_key(self, key: int) -> ByKey:
         """Moments with noise: the covariance's negative eigenvalues cut, and a ridge as large as the noise."""
-        return self._completed(key, self.counts[key], self.sums[key], self.second)
+        return self._completed(key, *self._of(key), self.second)
+
+    def _of(self, key: int) -> tuple[Floats, Floats]:
+        counts, sums = self.counts[key], self.sums[key]
+        assert counts is not None
+        assert sums is not None
+        return counts, sums
+
+    def _noise(self, key: int) -> tuple[float, float]:
+        return self.by_key_noise[key] if self.by_key_noise else self.deviations[:2]
 
     def _completed(self, key: int, counts: Floats, sums: Floats, second: Floats) -> ByKey:
         """With the features that were added, whose products follow from sums by key."""
         own = sums.shape[1]
         rows = max(float(counts.sum()), 1.0)
-        likely, unsure = likely_counts(counts, self.deviations[0] ** 2)
+        zero, first = self._noise(key)
+        likely, unsure = likely_counts(counts, zero**2)
         covariance = covariance_of(Moments(rows, sums.sum(axis=0), second))
         ridge = ridge_of(max(own - 1, 1), self.deviations[2], rows)
         covariance[np.diag_indices(own - 1)] += ridge
@@ -160,8 +177,7 @@ class ReleasedSums:
         if self.added:
             covariance = positive(covariance)
             covariance[np.diag_indices(len(covariance) - 1)] += _LEAST
-        del key
-        return ByKey(likely, sums, covariance, (unsure, self.deviations[1] ** 2))
+        return ByKey(likely, sums, covariance, (unsure, first**2))
 
     def with_feature(self, key: int, values: Floats) -> ReleasedSums:
         """The release with a feature that is a function of ``key``."""
@@ -169,12 +185,33 @@ class ReleasedSums:
 
     def can_join(self, key: int) -> bool:
         """Features by two keys need counts of their pairs, which no release by single keys holds."""
-        return self.joined in (None, key)
+        return self.joined in (None, key) and self.counts[key] is not None
+
+    def united(self, other: ReleasedSums) -> ReleasedSums:
+        """The rows of both tables, before features are added: keys that one of them lacks are lost."""
+        pairs = zip(self.counts, other.counts, self.sums, other.sums, strict=True)
+        both = [(None, None) if a is None or b is None else (a + b, s + t) for a, b, s, t in pairs]  # type: ignore[operator]
+        keys = range(len(self.counts))
+        zero, first, second = (float(np.hypot(a, b)) for a, b in zip(self.deviations, other.deviations, strict=True))
+        return replace(
+            self,
+            counts=tuple(counts for counts, _ in both),
+            sums=tuple(sums for _, sums in both),
+            second=self.second + other.second,
+            deviations=(zero, first, second),
+            is_halved=(self.is_halved or not self.deviations[2]) and (other.is_halved or not other.deviations[2]),
+            by_key_noise=tuple(
+                (float(np.hypot(a[0], b[0])), float(np.hypot(a[1], b[1])))
+                for a, b in ((self._noise(key), other._noise(key)) for key in keys)
+            ),
+        )
 
     def drawn(self, key: int, rng: np.random.Generator) -> list[ByKey]:
         """The moments with more noise of the same law: how far they move is how far noise moved them."""
-        zero, first, second = self.deviations
-        counts, sums = self.counts[key], self.sums[key]
+        second, (zero, first) = self.deviations[2], self._noise(key)
+        if not second and not first:
+            return []
+        counts, sums = self._of(key)
         p = sums.shape[1]
         return [
             self._completed(
