@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 
 from journeys.clinic import Person
 from siloquent.demo.profiling_tables import SILOS, add_prices
 from siloquent.session import create_workspace
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("profile-over-tls")]
 WORKERS = ("w1", "w2")
 SPEC = 'table = "prices"\ncolumns = ["supplier", "city", "ward", "specialty"]\n'
 POLICY = """\
@@ -90,9 +91,9 @@ class Federation:
             time.sleep(0.1)
 
 
-@pytest.fixture
-def federation(tmp_path: Path) -> Iterator[Federation]:
-    made = Federation(tmp_path)
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
+    made = Federation(tmp_path_factory.mktemp("federation"))
     for name in ("relay", *WORKERS, *SILOS):
         made.start(name)
     yield made
@@ -131,3 +132,61 @@ def test_a_profile_survives_the_death_of_a_worker_and_a_party(federation: Federa
         path.read_bytes() for path in (federation.folder / "bundles" / "relay").rglob("*") if path.is_file()
     )
     assert b"supplier 3" not in relay
+
+
+def refused(federation: Federation, spec: str = "rules.toml") -> str:
+    """What the office reads of a session that must not end well; there is no report of it."""
+    words = ["profile", "run", spec, "--bundle", federation.bundle("office"), "--yes", "-o", "never"]
+    done = federation.office.types(*words)
+    assert done.status == 6, done.out
+    assert not (federation.office.folder / "releases" / "never").exists()
+    return done.err
+
+
+def spent(federation: Federation, silo: str) -> int:
+    """How many entries a silo's ledger has; its chain must be whole."""
+    there = Person(federation.office.folder / "silos" / silo)
+    assert there.types("ledger", "verify").status == 0
+    return len(there.types("ledger", "show", "--json").document["entries"])
+
+
+def test_a_silo_with_another_schema_is_named_before_it_pays(federation: Federation) -> None:
+    path = federation.office.folder / "silos" / "hill" / "schemas" / "prices.toml"
+    text, before = path.read_text(), spent(federation, "hill")
+    kept = [line for line in text.splitlines() if 'name = "specialty"' not in line]
+    path.write_text("\n".join(kept))
+    try:
+        told = refused(federation)
+    finally:
+        path.write_text(text)
+    assert "role hill" in told
+    assert "policy_refused" in told
+    assert "specialty" not in told, "why is the silo's own business"
+    assert "specialty" in (federation.folder / "hill.log").read_text()
+    assert spent(federation, "hill") == before
+
+
+def test_a_silo_of_one_row_declines_and_its_own_log_says_why(federation: Federation) -> None:
+    path = federation.office.folder / "silos" / "hill" / "data" / "prices.parquet"
+    whole = path.read_bytes()
+    pyarrow.parquet.write_table(pyarrow.parquet.read_table(path).slice(0, 1), path)
+    try:
+        told = refused(federation)
+    finally:
+        path.write_bytes(whole)
+    assert "role hill" in told
+    assert "policy_refused" in told
+    assert "fewer rows" in (federation.folder / "hill.log").read_text()
+
+
+def test_a_silo_that_stays_away_is_named_with_its_step_at_the_deadline(federation: Federation) -> None:
+    federation.kill("hill")
+    (federation.office.folder / "soon.toml").write_text(SPEC + "deadline = 6\n")
+    before = spent(federation, "hill")
+    told = refused(federation, "soon.toml")
+    assert "role hill, step join" in told
+    assert "peer_missing" in told
+    assert spent(federation, "hill") == before
+    federation.start("hill")
+    words = ["profile", "run", "rules.toml", "--bundle", federation.bundle("office"), "--yes", "-o", "again"]
+    assert federation.office.types(*words).status == 0, "the next session is none the worse for it"

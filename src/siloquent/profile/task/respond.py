@@ -116,7 +116,9 @@ class _Walk:
             raise ProtocolError("policy_refused", role=channel.me)
         snapshot = self.open_rows(self.terms)
         if snapshot.columns != self.terms.columns or snapshot.rows < spec.min_rows:
-            raise ProtocolError("policy_refused", role=channel.me)
+            few = ProtocolError("policy_refused", role=channel.me)
+            few.add_note(f"this table has fewer rows than the session's min_rows, {spec.min_rows}, or other columns")
+            raise few
         self.data = PartyData(snapshot, channel.session, spec.most, spec.empty_lhs, self.group)
         salt = channel.state.get("salt") or secrets.token_bytes(32)  # allowed: salt of a commitment, no noise
         channel.state.put("salt", salt)
