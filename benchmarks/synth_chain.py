@@ -19,10 +19,9 @@ from benchmarks.row import Options, Row
 from siloquent.privacy import epsilon_of_zcdp
 from siloquent.privacy.prices import Budget
 from siloquent.schema import TableSchema
-from siloquent.synth.chain import learn_chain
 from siloquent.synth.estimate.chain import ChainModel
 from siloquent.synth.estimate.keep import violations
-from siloquent.synth.spec.chain import PAPER, ChainSpec
+from siloquent.synth.spec.chain import OURS, PAPER, ChainSpec
 from siloquent.synth.spec.spec import SynthSpec
 
 STEPS_DELTA = Fraction(1, 2_000_000)
@@ -33,7 +32,7 @@ STEPS_EPSILON = Fraction(75, 100)
 def rows(options: Options) -> Iterator[Row]:
     """Adult with both settings, BR2000 with weights at the true rates."""
     if options.wants("synth-chain-adult"):
-        yield from _adult(options, "adult", ChainSpec(), seeds=1 if options.quick else 3)
+        yield from _adult(options, "adult", OURS, seeds=1 if options.quick else 3)
     if options.wants("synth-chain-paper") and not options.quick:
         yield from _adult(options, "paper", PAPER, seeds=1)
     if options.wants("synth-chain-br2000"):
@@ -53,9 +52,10 @@ def _learn(schema: TableSchema, table: Any, chain: ChainSpec, seed: int, **more:
         session = siloquent.open(f"{folder}/w")
         session.add_frame(_priced(schema), table)
         whole = STEPS_EPSILON**2 / 2 + COUNTS_RHO
-        spec = SynthSpec(schema.name, Budget(rho=whole), seed=seed, engine="chain", report=0, **more)
+        asked: dict[str, Any] = {"chain": replace(chain, counts=str(COUNTS_RHO / whole)), "report": 0, **more}
+        spec = SynthSpec(schema.name, Budget(rho=whole), seed=seed, engine="chain", **asked)
         begun = time.process_time()
-        model = learn_chain(session, spec, replace(chain, counts=str(COUNTS_RHO / whole)))
+        model: ChainModel = session.synth.synthesize(spec).model
         return model, time.process_time() - begun
 
 
@@ -112,7 +112,8 @@ def _weights(options: Options) -> Iterator[Row]:
         "refusal": (model, {"sampler": "accept-reject"}),
     }
     for way, (chosen, settings) in ways.items():
-        plan = replace(chosen.plan, chain=replace(chosen.plan.chain, **settings))
+        spec = replace(chosen.plan.spec, chain=replace(chosen.plan.chain, **settings))
+        plan = replace(chosen.plan, first=replace(chosen.plan.first, spec=spec))
         begun = time.process_time()
         cells = replace(chosen, plan=plan).cells(count, seed=1)
         seconds = time.process_time() - begun

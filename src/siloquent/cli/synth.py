@@ -28,7 +28,11 @@ Targets = Annotated[
 ]
 Columns = Annotated[str | None, typer.Option("--columns", metavar="A,B", help="Only these columns.")]
 Quality = Annotated[str | None, typer.Option("--quality", help="fast, default or best.")]
-Engine = Annotated[str | None, typer.Option("--engine", help="tree.")]
+Engine = Annotated[str | None, typer.Option("--engine", help="tree or chain.")]
+Preset = Annotated[
+    str | None,
+    typer.Option("--preset", help="How engine chain learns: default, paper (the thesis's settings) or search."),
+]
 Report = Annotated[str | None, typer.Option("--report", help="The share that buys a comparison with the truth.")]
 Seed = Annotated[int, typer.Option("--seed", help="Another seed, other rows.")]
 One = Annotated[str, typer.Argument(metavar="RELEASE", help="A release's id or name, or its folder as a path.")]
@@ -55,6 +59,7 @@ def plan(
     columns: Columns = None,
     quality: Quality = None,
     engine: Engine = None,
+    preset: Preset = None,
     report: Report = None,
     seed: Seed = 0,
 ) -> None:
@@ -81,6 +86,7 @@ def run(
     columns: Columns = None,
     quality: Quality = None,
     engine: Engine = None,
+    preset: Preset = None,
     report: Report = None,
     seed: Seed = 0,
     output: Annotated[
@@ -198,6 +204,8 @@ def _spec(options: Options, asked: str, given: dict[str, Any]) -> SynthSpec:
     for name in ("rows", "quality", "engine", "report"):
         if given[name] is not None:
             plain[name] = given[name]
+    if given["preset"] is not None:
+        plain["chain"] = {**plain.get("chain", {}), "preset": given["preset"]}
     if given["seed"] or "seed" not in plain:
         plain["seed"] = given["seed"]
     return spec_from_plain(plain)

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from siloquent.privacy import Cost
-    from siloquent.synth.plan.tree import TreePlan
+    from siloquent.synth.engines import Plan
     from siloquent.synth.spec.release import SyntheticRelease
 
 SHOWN = 10
 
 
-def plan_document(planned: TreePlan, left: Cost) -> dict[str, Any]:
+def plan_document(planned: Plan, left: Cost) -> dict[str, Any]:
     """A plan as a document of kind ``siloquent/synth-plan/1``."""
     from siloquent.privacy import accountant, digits
 
@@ -39,8 +39,9 @@ def plan_document(planned: TreePlan, left: Cost) -> dict[str, Any]:
             for one in planned.compiled.constraints
         ],
         "steps": [{"step": name, "price": price, "deviation": sd} for name, price, sd in planned.noises()],
+        "model": planned.outline,
         "rounds": planned.rounds,
-        "cells": planned.effort.cells,
+        "cells": planned.cells,
         "expected_distance": planned.expected_distance,
         "symbol": book.symbol,
         "price": digits(planned.price, 6),
@@ -58,8 +59,8 @@ def show_plan(screen: Screen, plan: Mapping[str, Any]) -> None:
         [
             ("price", f"{plan['price_words']}; more rows are free afterwards"),
             ("left", f"{plan['symbol']} {plan['left_before']}"),
-            ("model", f"{len(plan['columns'])} columns, {plan['rounds']} joints, at most {plan['cells']:,} cells"),
-            ("expect", "no size_hint, so no forecast" if expected is None else f"pairs off by about {expected:.1%}"),
+            ("model", plan["model"]),
+            ("expect", "no forecast" if expected is None else f"pairs off by about {expected:.1%}"),
             ("data", "not touched; nothing was spent"),
         ]
     )

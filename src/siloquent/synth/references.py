@@ -14,7 +14,7 @@ from siloquent.synth.spec.compiled import DependencyTable
 from siloquent.synth.spec.spec import SynthSpec
 
 if TYPE_CHECKING:
-    from siloquent.synth.plan.tree import TreePlan
+    from siloquent.synth.engines import Plan
 
 MOST_BYTES = 2**28
 
@@ -28,7 +28,7 @@ def reference_digests(spec: SynthSpec) -> dict[str, str]:
     return {name: hashlib.sha256(_bytes(Path(path))).hexdigest() for name, path in sorted(spec.references.items())}
 
 
-def reference_tables(plan: TreePlan) -> Tables:
+def reference_tables(plan: Plan) -> Tables:
     """y(x) of each functional dependency with a public file, by the number of its constraint.
 
     Raises:
@@ -79,13 +79,13 @@ def _columns(path: Path, names: tuple[str, ...]) -> dict[str, list[str | None]]:
     return {name: [row[i] for row in rows] for i, name in enumerate(names)}
 
 
-def tables_to_plain(plan: TreePlan, tables: Tables) -> dict[str, list[int]]:
+def tables_to_plain(plan: Plan, tables: Tables) -> dict[str, list[int]]:
     """The tables that came from public files, as JSON takes them: model files need the files no more."""
     public = {need.constraint for need in plan.compiled.needs if need.reference}
     return {str(number): table.values.tolist() for number, table in tables.items() if number in public}
 
 
-def tables_from_plain(plan: TreePlan, plain: dict[str, list[int]]) -> Tables:
+def tables_from_plain(plan: Plan, plain: dict[str, list[int]]) -> Tables:
     """What ``tables_to_plain`` wrote."""
     needs = {need.constraint: need for need in plan.compiled.needs}
     return {

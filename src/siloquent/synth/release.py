@@ -16,11 +16,14 @@ from siloquent.maths.graphical.tree import Clique, JunctionTree
 from siloquent.releases import Manifest, ReleaseFile, Rendered, guarantee_to_plain, read_manifest
 from siloquent.releases.arrays import pack, unpack
 from siloquent.releases.writing import write_files
+from siloquent.synth.engines import Model, plan
+from siloquent.synth.estimate.chain import ChainModel
+from siloquent.synth.estimate.chain_learner import chain_of
 from siloquent.synth.estimate.frame import frame_of
 from siloquent.synth.estimate.model import TreeModel
 from siloquent.synth.estimate.page import page
 from siloquent.synth.estimate.tree import fines_of
-from siloquent.synth.plan.tree import plan_tree
+from siloquent.synth.plan.chain import ChainPlan
 from siloquent.synth.references import reference_digests, tables_from_plain, tables_to_plain
 from siloquent.synth.spec.declared import schema_from_plain, to_plain
 from siloquent.synth.spec.measured import measurements_from_bytes
@@ -53,7 +56,7 @@ def rendered(release: SyntheticRelease) -> Rendered:
     return Rendered(manifest_of(release), _entries(release), contents)
 
 
-def load_model(folder: Path) -> TreeModel:
+def load_model(folder: Path) -> Model:
     """The model in a release's folder; hashes are checked before anything is read.
 
     Raises:
@@ -63,17 +66,21 @@ def load_model(folder: Path) -> TreeModel:
     measured = measurements_from_bytes(_checked(folder, MEASURED))
     try:
         schema = schema_from_plain(words["table"])
-        plan = plan_tree(spec_from_plain(words["spec"]), schema)
+        chosen = plan(spec_from_plain(words["spec"]), schema)
+        extra = tables_from_plain(chosen, words["references"])
+        if isinstance(chosen, ChainPlan):
+            weights = {int(number): float(weight) for number, weight in words["weights"].items()}
+            # The weights were fitted once, at the release; here they are read.
+            return chain_of(chosen, measured, extra=extra).weighted(weights).promised(words["sentence"])
         fine, tables = measured.of_kind("fine"), measured.of_kind("table")
-        extra = tables_from_plain(plan, words["references"])
-        frame = frame_of(plan.compiled, fines_of(plan, measured), fine, tables, extra=extra)
+        frame = frame_of(chosen.compiled, fines_of(chosen, measured), fine, tables, extra=extra)
         cliques = tuple(Clique(tuple(a), tuple(s), shared, parent) for a, s, shared, parent in words["cliques"])
         sizes = [int(np.prod(clique.shape)) for clique in cliques]
         parts = np.split(arrays["beliefs"], np.cumsum(sizes)[:-1].astype(int))
         beliefs = tuple(part.reshape(clique.shape) for part, clique in zip(parts, cliques, strict=True))
         rates = {int(number): float(rate) for number, rate in words["rates"].items()}
         fitted = GraphicalModel(JunctionTree(frame.sizes, cliques), beliefs, {})
-        return TreeModel(plan, frame, fitted, words["sentence"], rates)
+        return TreeModel(chosen, frame, fitted, words["sentence"], rates)
     except (KeyError, TypeError, ValueError):
         raise ReleaseError("The model was cut or changed.", fix="siloquent verify RELEASE") from None
 
@@ -119,7 +126,7 @@ def _entries(release: SyntheticRelease) -> tuple[ReleaseFile, ...]:
     }
     return (
         ReleaseFile(ROWS, "", release.rows.num_rows, tuple(release.rows.column_names), grid),
-        ReleaseFile(MODEL, "", release.model.fitted.tree.cells, ("beliefs",), {}),
+        ReleaseFile(MODEL, "", *_inside(release.model), {}),
         ReleaseFile(MEASURED, "", len(release.measurements.steps), ("counts", "starts"), {"counts": "1"}),
         ReleaseFile(PAGE, "", 1, (), {}),
         ReleaseFile(REPORT, "", 1, (), {}),
@@ -136,8 +143,17 @@ def _contents(release: SyntheticRelease) -> dict[str, pa.Table | bytes]:
     }
 
 
-def model_bytes(model: TreeModel) -> bytes:
-    """The model as a file that holds no code."""
+def _inside(model: Model) -> tuple[int, tuple[str, ...]]:
+    """How many numbers a model's file holds, and their names."""
+    if isinstance(model, ChainModel):
+        return len(model.weights), ("weights",)
+    return model.fitted.tree.cells, ("beliefs",)
+
+
+def model_bytes(model: Model) -> bytes:
+    """The model as a file that holds no code; a chain's parameters are its measurements."""
+    if isinstance(model, ChainModel):
+        return _chain_bytes(model)
     cliques = [[list(c.attributes), list(c.shape), c.shared, c.parent] for c in model.fitted.tree.cliques]
     words = {
         "spec": model.plan.spec.plain(),
@@ -148,6 +164,17 @@ def model_bytes(model: TreeModel) -> bytes:
         "rates": {str(number): rate for number, rate in model.rates.items()},
     }
     return pack({"beliefs": np.concatenate([belief.ravel() for belief in model.fitted.beliefs])}, words)
+
+
+def _chain_bytes(model: ChainModel) -> bytes:
+    words = {
+        "spec": model.plan.spec.plain(),
+        "table": to_plain(model.schema),
+        "references": tables_to_plain(model.plan, model.frame.tables),
+        "sentence": model.sentence,
+        "weights": {str(number): weight for number, weight in model.weights.items()},
+    }
+    return pack({"weights": np.array(list(model.weights.values()), dtype=np.float64)}, words)
 
 
 def _same(content: bytes) -> Callable[[bytes], bool]:

@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from siloquent.charging import Charge, guarantee_of, request_digest, require_planned
-from siloquent.errors import RequestError
 from siloquent.ledger import Permit, Stored
-from siloquent.synth.estimate.model import TreeModel, model_from
-from siloquent.synth.estimate.tree import TreeLearner, model_of
-from siloquent.synth.measure import Journal, measure
-from siloquent.synth.plan.tree import TreePlan, plan_tree
+from siloquent.synth.engines import Learner, Plan, learned, learner_for, measured_by, model_by, plan
+from siloquent.synth.measure import Journal
 from siloquent.synth.references import reference_digests, reference_tables
 from siloquent.synth.spec.measured import measurements_from_bytes
 from siloquent.synth.spec.release import SyntheticRelease
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
     from siloquent.session import Session
 
 
-def explain(session: Session, spec: SynthSpec) -> TreePlan:
+def explain(session: Session, spec: SynthSpec) -> Plan:
     """How ``spec`` would be done and what it would cost: the plan of ``synthesize``, without touching data.
 
     Raises:
@@ -33,17 +30,6 @@ def explain(session: Session, spec: SynthSpec) -> TreePlan:
     schema = session.schema(spec.table)
     session.account(spec.table)
     return plan(spec, schema)
-
-
-def plan(spec: SynthSpec, schema: TableSchema) -> TreePlan:
-    """The plan of ``spec`` by the engine that it names.
-
-    Raises:
-        RequestError: there is no such engine; and as the engine's plan.
-    """
-    if spec.engine != "tree":
-        raise RequestError(f"There is no engine {spec.engine!r}.", fix='engine = "tree"')
-    return plan_tree(spec, schema)
 
 
 def synthesize(
@@ -82,7 +68,7 @@ def synthesize(
     learner = None
     if isinstance(permit, Permit):
         require_planned(permit, chosen.event)
-        mine, open_permit, journal = TreeLearner(chosen, extra=extra), permit, _journal(session, charge, progress)
+        mine, open_permit, journal = learner_for(chosen, extra=extra), permit, _journal(session, charge, progress)
         payloads: list[bytes] = []
         permit, _ = charge.first(
             session, lambda: _measured(session, chosen, open_permit, mine, journal, keep=payloads.append)
@@ -92,7 +78,7 @@ def synthesize(
     return assemble(schema, permit, learner=learner)
 
 
-def assemble(schema: TableSchema, stored: Stored, *, learner: TreeLearner | None = None) -> SyntheticRelease:
+def assemble(schema: TableSchema, stored: Stored, *, learner: Learner | None = None) -> SyntheticRelease:
     """The release that the ledger keeps: the same at every replay.
 
     Args:
@@ -109,9 +95,9 @@ def assemble(schema: TableSchema, stored: Stored, *, learner: TreeLearner | None
         from siloquent.synth.spec.spec import spec_from_plain
 
         chosen = plan(spec_from_plain(_plain(measured.request)), schema)
-        learner = model_of(chosen, measured, extra=reference_tables(chosen))
+        learner = learned(chosen, measured, extra=reference_tables(chosen))
     guarantee = guarantee_of(schema, stored)
-    model: TreeModel = model_from(learner, guarantee.sentence())
+    model = model_by(learner, guarantee.sentence())
     codes = model.cells(learner.rows, seed=learner.plan.spec.seed)
     report = report_of(learner, measured, codes, stored, guarantee)
     return SyntheticRelease(
@@ -143,16 +129,16 @@ def _journal(session: Session, charge: Charge, progress: Callable[[int], None] |
 
 def _measured(
     session: Session,
-    chosen: TreePlan,
+    chosen: Plan,
     permit: Permit,
-    learner: TreeLearner,
+    learner: Learner,
     journal: Journal,
     *,
     keep: Callable[[bytes], None],
 ) -> Stored:
     """What the ledger keeps of the run; ``keep`` is told what this one measured."""
     table = session.table_of(chosen.schema, spent="what was reserved")
-    payload = measure(chosen, table, permit, learner, journal).to_bytes()
+    payload = measured_by(chosen, table, permit, learner, journal).to_bytes()
     stored = session.ledger.settle(permit, permit.event, payload)
     keep(payload)
     journal.close()

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from siloquent.synth import task
-from siloquent.synth.estimate.model import TreeModel
-from siloquent.synth.plan.tree import TreePlan
+from siloquent.synth.engines import Model, Plan
 from siloquent.synth.release import load_model, save_release
 from siloquent.synth.spec.release import SyntheticRelease
 from siloquent.synth.spec.spec import SynthSpec
@@ -39,7 +38,7 @@ class SynthVerbs:
         """
         return task.synthesize(self.session, spec, key=key, max_cost=max_cost, progress=progress)
 
-    def explain(self, spec: SynthSpec) -> TreePlan:
+    def explain(self, spec: SynthSpec) -> Plan:
         """What it would cost and how each constraint would be kept. Touches no data."""
         return task.explain(self.session, spec)
 
@@ -47,6 +46,6 @@ class SynthVerbs:
         """Write the release as a folder (default: in the workspace); the same release is written once."""
         return save_release(release, folder or self.session.workspace.releases / release.id)
 
-    def load(self, folder: Path | str) -> TreeModel:
+    def load(self, folder: Path | str) -> Model:
         """The model in a release's folder: more rows of it cost nothing."""
         return load_model(Path(folder))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from siloquent.synth.estimate.chain_draw import by_refusal
 from siloquent.synth.estimate.counting import tables_of
 from unit.synth.test_constraints import SMALL, compiled, never
 
@@ -66,3 +67,42 @@ def test_a_drawn_value_follows_its_law(stored: bool) -> None:
 def test_the_test_would_catch_a_weight_that_counts_one_direction_only() -> None:
     with pytest.raises(AssertionError):
         assert_follows(drawn(WEIGHT / 2), law())
+
+
+def accepted(weight: float, *, looks: bool = True, refusals: int = 300) -> np.ndarray:
+    """The same by accept and reject; ``looks`` False: it draws from empty tables, as the thesis's code does."""
+    found = compiled(SMALL, never("t1.c > t2.c and t1.d < t2.d", hard=False))
+    form = found.constraints[0].form
+    assert form is not None
+    others = np.array([[0, 0, 1, 2], [0, 0, 3, 5], [0, 0, 4, 1], [0, 0, 2, 6]])
+    random = np.random.default_rng(9)
+    chances, counts = np.array([[1, 2, 3, 4, 3, 2, 1]]) / 16, np.zeros(7)
+    tables = tables_of([form], found, "d")
+    if looks:
+        tables.add(others)
+    for _ in range(TRIALS // 4):
+        row = np.array([[0, 0, 3, 0]])
+        at, weights = np.zeros(1, np.int64), np.array([weight])
+        by_refusal(tables, row, at, weights=weights, chances=chances, random=random, refusals=refusals)
+        tables.add(row, -1)
+        counts[row[0, 3]] += 4
+    return counts / 4
+
+
+def assert_accepted(counts: np.ndarray) -> None:
+    expected = law() * counts.sum()
+    distance = ((counts - expected) ** 2 / expected).sum()
+    assert distance <= chi2.isf(FALSE_ALARM, len(expected) - 1), distance
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("refusals", [300, 1])
+def test_accept_and_reject_follows_the_same_law(refusals: int) -> None:
+    """With one refusal allowed most draws end in the law itself: also then nothing changes."""
+    assert_accepted(accepted(WEIGHT, refusals=refusals))
+
+
+@pytest.mark.statistical
+def test_the_test_would_catch_a_variant_that_accepts_without_looking() -> None:
+    with pytest.raises(AssertionError):
+        assert_accepted(accepted(WEIGHT, looks=False))

@@ -18,13 +18,13 @@ from siloquent.privacy.sampling import epsilon_of_steps
 from siloquent.schema import TableSchema
 from siloquent.schema.build import parse_schema
 from siloquent.session import Session
-from siloquent.synth.chain import learn_chain
 from siloquent.synth.estimate.chain import ChainModel
 from siloquent.synth.estimate.chain_weights import fit_weights
 from siloquent.synth.estimate.keep import broken_hard, violations
-from siloquent.synth.plan.chain import plan_chain
-from siloquent.synth.spec.chain import ChainSpec
-from siloquent.synth.spec.spec import SynthSpec
+from siloquent.synth.plan.chain import ChainPlan, plan_chain
+from siloquent.synth.release import load_model
+from siloquent.synth.spec.chain import PAPER, SEARCHED, ChainSpec, chain_from_plain
+from siloquent.synth.spec.spec import SynthSpec, spec_from_plain
 
 FILE = """
 format = 1
@@ -53,7 +53,7 @@ delta_events = "5e-7"
 """
 SCHEMA: TableSchema = parse_schema(FILE)
 CHAIN = ChainSpec(steps=6, width=4)
-SPEC = SynthSpec("visits", Budget(rho="8"), engine="chain", seed=3)
+SPEC = SynthSpec("visits", Budget(rho="8"), engine="chain", seed=3, chain=CHAIN, report=0)
 
 
 def table(rows: int = 2_000) -> pa.Table:
@@ -81,17 +81,18 @@ def session(tmp_path: Path) -> Session:
 
 @pytest.fixture
 def model(session: Session) -> ChainModel:
-    return learn_chain(session, SPEC, CHAIN)
+    made: ChainModel = session.synth.synthesize(SPEC).model
+    return made
 
 
 def test_sides_of_dependencies_come_first_then_small_domains() -> None:
-    plan = plan_chain(SPEC, SCHEMA, CHAIN)
+    plan = plan_chain(SPEC, SCHEMA)
     assert [plan.first.names[place] for place in plan.sequence] == ["ward", "again", "days", "age"]
     assert "floor" not in plan.first.names
 
 
 def test_the_event_is_counts_and_sampled_steps_within_the_price() -> None:
-    plan = plan_chain(SPEC, SCHEMA, CHAIN)
+    plan = plan_chain(SPEC, SCHEMA)
     sampled = plan.sampled
     assert isinstance(sampled, SampledGaussian)
     assert sampled.steps == 6 * 3
@@ -105,7 +106,7 @@ def test_the_event_is_counts_and_sampled_steps_within_the_price() -> None:
 
 
 def test_replaced_rows_double_what_a_step_must_hide() -> None:
-    plan = plan_chain(SPEC, replace(SCHEMA, adjacency="replace-one"), CHAIN)
+    plan = plan_chain(SPEC, replace(SCHEMA, adjacency="replace-one"))
     training = plan.training
     assert training is not None
     assert training.variance == np.ceil(float((2 * training.scale * training.multiplier) ** 2))
@@ -120,17 +121,17 @@ def test_replaced_rows_double_what_a_step_must_hide() -> None:
 )
 def test_what_the_chain_needs_is_asked_for_before_anything_is_spent(changes: dict[str, object], words: str) -> None:
     with pytest.raises(RequestError, match=words):
-        plan_chain(SPEC, replace(SCHEMA, **changes), CHAIN)  # type: ignore[arg-type]
+        plan_chain(SPEC, replace(SCHEMA, **changes))  # type: ignore[arg-type]
 
 
 def test_steps_that_no_noise_makes_cheap_enough_are_refused() -> None:
     with pytest.raises(AccuracyUnreachable, match="do not fit"):
-        plan_chain(replace(SPEC, budget=Budget(rho="0.02")), SCHEMA, ChainSpec(steps=10**6))
+        plan_chain(replace(SPEC, budget=Budget(rho="0.02"), chain=ChainSpec(steps=10**6)), SCHEMA)
 
 
 def test_accept_reject_is_refused_where_it_might_never_end() -> None:
     with pytest.raises(RequestError, match="may refuse for ever"):
-        plan_chain(SPEC, SCHEMA, ChainSpec(sampler="accept-reject"))
+        plan_chain(replace(SPEC, chain=ChainSpec(sampler="accept-reject")), SCHEMA)
 
 
 def test_rows_keep_hard_constraints_and_the_source_s_types(model: ChainModel) -> None:
@@ -142,7 +143,7 @@ def test_rows_keep_hard_constraints_and_the_source_s_types(model: ChainModel) ->
     assert not model.draw(500, seed=2).equals(drawn)
 
 
-def test_the_same_key_gives_the_same_model_and_a_killed_run_goes_on(session: Session, tmp_path: Path) -> None:
+def test_the_same_key_gives_the_same_model_and_a_killed_run_goes_on(session: Session) -> None:
     class Killed(Exception):
         pass
 
@@ -150,22 +151,36 @@ def test_the_same_key_gives_the_same_model_and_a_killed_run_goes_on(session: Ses
         if step == 4:
             raise Killed
 
-    folder = tmp_path / "steps"
+    runs = Path(session.workspace.folder) / "runs"
     with pytest.raises(Killed):
-        learn_chain(session, SPEC, CHAIN, key="k", folder=folder, progress=kill)
-    spent = session.left("visits").amount
-    kept = {file.name: file.read_bytes() for file in folder.glob("*/step-*.npz")}
+        session.synth.synthesize(SPEC, key="k", progress=kill)
+    kept = {file.name: file.read_bytes() for file in runs.glob("*/step-*.npz")}
     assert len(kept) == 4
-    learn_chain(session, replace(SPEC, columns=("age",)), CHAIN, key="another", folder=folder)
-    assert kept == {file.name: file.read_bytes() for file in folder.glob("*/step-*.npz")}
+    session.synth.synthesize(replace(SPEC, columns=("age",)), key="another")
+    assert kept == {file.name: file.read_bytes() for file in runs.glob("*/step-*.npz")}
     spent = session.left("visits").amount
     done: list[int] = []
-    first = learn_chain(session, SPEC, CHAIN, key="k", folder=folder, progress=done.append)
+    first = session.synth.synthesize(SPEC, key="k", progress=done.append)
+    assert done == list(range(1, plan_chain(SPEC, SCHEMA).steps + 1))
+    again = session.synth.synthesize(SPEC, key="k")
     assert session.left("visits").amount == spent
-    again = learn_chain(session, SPEC, CHAIN, key="k")
-    assert session.left("visits").amount == spent
-    assert all((a.flat() == b.flat()).all() for a, b in zip(first.networks, again.networks, strict=True))
-    assert (first.cells(100, seed=5) == again.cells(100, seed=5)).all()
+    assert first.rows.equals(again.rows)
+    assert first.measurements.to_bytes() == again.measurements.to_bytes()
+
+
+def test_a_saved_model_makes_the_same_rows_and_the_release_is_verified(session: Session) -> None:
+    spec = replace(SPEC, rates={"2": "0.01"}, targets=("again",), report="0.02", rows=400)
+    made = session.synth.synthesize(spec)
+    folder = session.synth.save(made)
+    assert session.verify(folder).ok
+    loaded = load_model(folder)
+    assert loaded.draw(300, seed=5).equals(made.model.draw(300, seed=5))
+    where = loaded.draw(50, where="ward = 'A' and age < 50", seed=2)
+    assert set(where.column("ward").to_pylist()) == {"A"}
+    assert max(where.column("age").to_pylist()) < 50
+    names = [paid.name for paid in made.report.paid]
+    assert names[2:] == [f"right about again: {of}" for of in ("logistic regression", "random forest", "boosted trees")]
+    assert loaded.marginal(("ward", "again")).sum() == pytest.approx(loaded.rows)
 
 
 def test_weights_bring_the_rates_where_they_are_wanted(model: ChainModel) -> None:
@@ -178,6 +193,57 @@ def test_weights_bring_the_rates_where_they_are_wanted(model: ChainModel) -> Non
 
 
 def test_a_single_column_is_its_counts_alone(session: Session) -> None:
-    made = learn_chain(session, replace(SPEC, columns=("age",)), CHAIN)
+    made = session.synth.synthesize(replace(SPEC, columns=("age",))).model
     assert made.plan.sampled is None
     assert made.cells(50).shape == (50, 1)
+
+
+def test_small_neighbours_are_learned_as_one(session: Session) -> None:
+    spec = replace(SPEC, chain=replace(CHAIN, hyper=8))
+    plan = plan_chain(spec, SCHEMA)
+    assert isinstance(plan, ChainPlan)
+    assert [[plan.names[place] for place in block] for block in plan.blocks] == [["ward", "again"], ["days"], ["age"]]
+    assert plan.joint is not None
+    assert plan.price <= 8
+    assert len(plan.event.parts) == len(plan_chain(SPEC, SCHEMA).event.parts) + 1  # type: ignore[union-attr]
+    made = session.synth.synthesize(replace(spec, rows=4_000))
+    # The first block has its own histogram, so its joint is nearly the true one: the last two fifths come again.
+    again = np.array(made.rows.column("again").to_pylist())
+    assert abs(again.mean() - 0.39) < 0.08
+    assert made.report.broken == 0
+
+
+def test_without_tables_the_first_value_drawn_holds_for_all_rows_of_a_left_side(session: Session) -> None:
+    spec = replace(SPEC, chain=replace(CHAIN, fast_fd=False))
+    plan = plan_chain(spec, SCHEMA)
+    assert [plan.names[place] for place in plan.sequence] == ["ward", "floor", "again", "days", "age"]
+    assert not plan.compiled.needs
+    model = session.synth.synthesize(spec).model
+    raw = model.cells(2_000, seed=1, kept=False)
+    pairs = {(ward, floor) for ward, floor in raw[:, :2].tolist()}
+    assert len(pairs) == len({ward for ward, _ in pairs}) == 4
+    assert not broken_hard(model.cells(2_000, seed=1), model.frame.compiled)
+
+
+def test_the_search_ends_at_any_price_and_keeps_to_it() -> None:
+    for rho in ("39", "8", "0.5", "0.05"):
+        spec = replace(SPEC, budget=Budget(rho=rho), chain=replace(SEARCHED, width=4))
+        plan = plan_chain(spec, SCHEMA)
+        assert plan.price <= Fraction(rho)
+        assert plan.training is not None
+        assert plan.training.steps >= 50
+
+
+def test_an_unknown_preset_or_setting_is_named() -> None:
+    with pytest.raises(RequestError, match="no preset 'best'"):
+        chain_from_plain({"preset": "best"})
+    with pytest.raises(RequestError, match="chain has no 'epochs'"):
+        chain_from_plain({"epochs": 3})
+    assert chain_from_plain({"preset": "paper", "steps": 7}) == replace(PAPER, steps=7)
+    with pytest.raises(RequestError, match="settings of engine 'chain'"):
+        replace(SPEC, engine="tree")
+
+
+def test_a_request_for_a_chain_is_read_back_as_it_was() -> None:
+    spec = replace(SPEC, weights={"2": "0.5"})
+    assert spec_from_plain(spec.plain()).canonical() == spec.canonical()

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.synth.estimate.chain import REFERENCE_ROWS, ChainModel
+from siloquent.synth.estimate.chain import ChainModel
+from siloquent.synth.estimate.chain_draw import REFERENCE_ROWS
 from siloquent.synth.estimate.keep import violations
 
 PASSES = 10
@@ -26,7 +27,7 @@ def fit_weights(model: ChainModel, rates: Mapping[int, float], *, seed: int = 0)
     that what changes is the weights.
 
     Args:
-        rates: The wanted share of pairs, by the number of a soft constraint over two rows; others keep weight 0.
+        rates: The wanted share of pairs, by the number of a soft constraint over two rows; others keep their weight.
     Source:
         Thesis, algorithm 11, corrected: exp(-W V) has no normaliser there, so W is a rate times the steps taken.
     """
@@ -50,12 +51,12 @@ def fit_weights(model: ChainModel, rates: Mapping[int, float], *, seed: int = 0)
         weights, gap = trial, found
         if float(np.abs(gap).max()) < least:
             best, least = weights, float(np.abs(gap).max())
-    return model.weighted(dict(zip(numbers, best.tolist(), strict=True)))
+    return model.weighted({**model.weights, **dict(zip(numbers, best.tolist(), strict=True))})
 
 
 def _log_rates(model: ChainModel, numbers: list[int], weights: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
     """Logarithms of the mean rates of tables drawn under these weights; no broken pair counts as half a pair."""
-    trial = model.weighted(dict(zip(numbers, weights.tolist(), strict=True)))
+    trial = model.weighted({**model.weights, **dict(zip(numbers, weights.tolist(), strict=True))})
     broken, possible = np.zeros(len(numbers)), 1
     for draw in range(DRAWS):
         cells = trial.cells(REFERENCE_ROWS, seed=seed + draw)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +17,9 @@ from siloquent.synth.plan.constraints_normal import NeverFires, normal_form
 from siloquent.synth.spec.compiled import CompiledConstraints, RowTest, row_test
 
 Floats = NDArray[np.float64]
+
+MOST_TRIES = 100
+"""How many times as many rows as are asked for may be drawn for a condition that the model cannot be asked directly."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +70,27 @@ class Condition:
             passing = row_test(test, {name: np.arange(size)})
             made[name] = made[name] & passing if name in made else passing
         return made
+
+
+def rows_that_meet(
+    condition: Condition, rows: int, draw: Callable[[int], NDArray[np.int32]], compiled: CompiledConstraints
+) -> NDArray[np.int32]:
+    """``rows`` drawn rows that meet the condition; leaving rows out breaks no constraint over one or two rows.
+
+    Raises:
+        RequestError: They are fewer than one in a hundred.
+    """
+    wanted = rows
+    while wanted <= MOST_TRIES * rows:
+        drawn = draw(wanted)
+        passing = drawn[condition.met(drawn, compiled)]
+        if len(passing) >= rows:
+            return passing[:rows]
+        wanted = 2 * wanted + 64
+    raise RequestError(
+        f"Fewer than {rows:,} of {MOST_TRIES * rows:,} drawn rows meet the condition.",
+        fix="a wider condition, or fewer rows",
+    )
 
 
 def condition_of(text: str, schema: TableSchema, compiled: CompiledConstraints) -> Condition:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.errors import RequestError
 from siloquent.synth.estimate.bins import bin_ordered, denoised, merge_rare, number_of_rows, projected
 from siloquent.synth.estimate.keep import Tables, coupling_mask, dependency_table, masks_of
+from siloquent.synth.plan.tree import RATE_STEPS
 from siloquent.synth.spec.compiled import CompiledConstraints, Mask
 from siloquent.synth.spec.fine import Fine
 from siloquent.synth.spec.measured import Noisy
@@ -58,6 +60,40 @@ class Frame:
         """The modelled attributes."""
         return tuple(fine.name for fine in self.fines)
 
+    def least_rows(self) -> int:
+        """A number of rows that the table surely has, at least 2: six deviations below the estimate."""
+        precision = sum(1 / (target.values.size * float(np.mean(target.variance))) for target in self.targets)
+        return max(2, math.floor(self.total - 6 / math.sqrt(precision)))
+
+    def groups_of(self, cells: NDArray[np.integer]) -> Integers:
+        """The groups of rows of cells, shape (rows, modelled attributes)."""
+        found = np.empty((len(cells), len(self.fines)), dtype=np.int64)
+        for place, (fine, group) in enumerate(zip(self.fines, self.groups, strict=True)):
+            found[:, place] = group[fine.of(cells[:, self.compiled.column(fine.name)])]
+        return found
+
+    def counts_of(self, groups: Integers, marginals: Sequence[tuple[int, ...]]) -> list[Floats]:
+        """What rows of groups have in the cells of these marginals, scaled to the number of rows."""
+        scale, sizes = self.total / max(len(groups), 1), self.sizes
+        made: list[Floats] = []
+        for axes in marginals:
+            shape = tuple(sizes[axis] for axis in axes)
+            code = np.ravel_multi_index(tuple(groups[:, axis] for axis in axes), shape)
+            counts = np.bincount(code, minlength=math.prod(shape)).astype(np.float64)
+            made.append(counts.reshape(shape) * scale)
+        return made
+
+    def places(self, attributes: Sequence[str]) -> tuple[int, ...]:
+        """The places of modelled attributes.
+
+        Raises:
+            RequestError: One is not modelled, but written by a constraint.
+        """
+        for name in attributes:
+            if name not in self.names:
+                raise RequestError(f"{name!r} is not in the model.", fix=f"one of {', '.join(self.names)}, each once")
+        return tuple(self.names.index(name) for name in attributes)
+
     def group_of_cells(self, place: int) -> Integers:
         """The group of every cell of one attribute."""
         return np.repeat(self.groups[place], self.fines[place].widths)
@@ -95,6 +131,15 @@ def frame_of(
     known = _tables(compiled, tables, extra or {})
     frame = Frame(compiled, tuple(fines), total, tuple(groups), tuple(shares), targets, known, {})
     return Frame(compiled, tuple(fines), total, tuple(groups), tuple(shares), targets, known, _masks(frame))
+
+
+def rate_read(rates: Noisy) -> dict[int, float]:
+    """What bought rates say, by the number of the constraint."""
+    *scaled, least = rates.counts.tolist()
+    return {
+        int(number): min(max(value / (RATE_STEPS / 2 * least), 0.0), 1.0)
+        for number, value in zip(rates.attributes, scaled, strict=True)
+    }
 
 
 def _target(place: int, counted: Noisy, group: Integers) -> Target:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
 from siloquent.maths.graphical.fit import GraphicalModel
-from siloquent.synth.estimate.condition import Condition, condition_of
+from siloquent.synth.estimate.condition import Condition, condition_of, rows_that_meet
 from siloquent.synth.estimate.decode import decoded
 from siloquent.synth.estimate.frame import Frame
 from siloquent.synth.estimate.generate import draw
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from siloquent.schema import TableSchema
     from siloquent.synth.estimate.tree import TreeLearner
     from siloquent.synth.plan.tree import TreePlan
-
-MOST_TRIES = 100
-"""How many times as many rows as are asked for may be drawn for a condition that the model cannot be asked directly."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,12 +81,7 @@ class TreeModel:
         Raises:
             RequestError: A column is not modelled, but written by a constraint.
         """
-        for name in attributes:
-            if name not in self.frame.names:
-                raise RequestError(
-                    f"{name!r} is not in the model.", fix=f"one of {', '.join(self.frame.names)}, each once"
-                )
-        places = tuple(self.frame.names.index(name) for name in attributes)
+        places = self.frame.places(attributes)
         return self.fitted.marginal(places) * self.frame.total
 
     def groups(self, attribute: str) -> list[str]:
@@ -110,16 +102,8 @@ class TreeModel:
 
     def _where(self, rows: int, condition: Condition, seed: int) -> NDArray[np.int32]:
         frame, fitted = condition.applied(self.frame, self.fitted)
-        wanted = rows
-        while wanted <= MOST_TRIES * rows:
-            drawn = draw(frame, fitted, rows=wanted, seed=seed)
-            passing = drawn[condition.met(drawn, self.frame.compiled)]
-            if len(passing) >= rows:
-                return passing[:rows]
-            wanted = 2 * wanted + 64
-        raise RequestError(
-            f"Fewer than {rows:,} of {MOST_TRIES * rows:,} drawn rows meet the condition.",
-            fix="a wider condition, or fewer rows",
+        return rows_that_meet(
+            condition, rows, lambda wanted: draw(frame, fitted, rows=wanted, seed=seed), self.frame.compiled
         )
 
 

@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.synth.estimate.chain_learner import ChainLearner
+from siloquent.synth.estimate.judges import MOST_TRAINED, NAMES
 from siloquent.synth.estimate.keep import violations
 from siloquent.synth.estimate.model import group_words
+from siloquent.synth.estimate.tree import TreeLearner
 from siloquent.synth.spec.report import Column, Kept, Paid, Pair, QualityReport
 
 if TYPE_CHECKING:
     from siloquent.ledger import Stored
     from siloquent.privacy import Guarantee
     from siloquent.synth.estimate.frame import Frame
-    from siloquent.synth.estimate.tree import TreeLearner
-    from siloquent.synth.spec.measured import Measurements
+    from siloquent.synth.plan.tree import TreePlan
+    from siloquent.synth.spec.measured import Measurements, Noisy
 
+Learner: TypeAlias = TreeLearner | ChainLearner
 Z = 1.959963984540054
 """95 percent of a normal law lie within so many standard deviations."""
 MISSED = 0.05
 
 
 def report_of(
-    learner: TreeLearner, measured: Measurements, codes: NDArray[np.int32], stored: Stored, guarantee: Guarantee
+    learner: Learner, measured: Measurements, codes: NDArray[np.int32], stored: Stored, guarantee: Guarantee
 ) -> QualityReport:
     """The report of a run whose output is ``codes`` (rows, attributes)."""
-    frame, model = learner.frame, learner.finished()
+    learner.finished()
+    frame = learner.frame
     receipt = stored.receipt
     return QualityReport(
         table=learner.plan.schema.name,
@@ -39,14 +44,14 @@ def report_of(
         prices=learner.plan.prices(),
         constraints=_constraints(learner, codes),
         columns=tuple(_column(frame, place, codes) for place in range(len(frame.names))),
-        pairs=_pairs(learner),
-        cliques=tuple(tuple(frame.names[v] for v in clique.attributes) for clique in model.tree.cliques),
+        pairs=_pairs(learner) if isinstance(learner, TreeLearner) else (),
+        cliques=learner.cliques,
         paid=_paid(learner, measured),
         known=_known(learner),
     )
 
 
-def _constraints(learner: TreeLearner, codes: NDArray[np.int32]) -> tuple[Kept, ...]:
+def _constraints(learner: Learner, codes: NDArray[np.int32]) -> tuple[Kept, ...]:
     compiled = learner.frame.compiled
     found = violations(codes, compiled)
     rates = learner.rates
@@ -98,21 +103,38 @@ def _pairs(learner: TreeLearner) -> tuple[Pair, ...]:
     return tuple(made)
 
 
-def _paid(learner: TreeLearner, measured: Measurements) -> tuple[Paid, ...]:
-    """Mean total variation between table and output, over the groups of single columns and of pairs."""
-    found = measured.of_kind("report")
-    counts = (len(learner.frame.names), max(sum(len(axes) == 2 for axes in learner.plan.candidates), 1))
+def _paid(learner: Learner, measured: Measurements) -> tuple[Paid, ...]:
+    """Mean total variations between table and output, over columns and over pairs; what classifiers say right."""
+    found, frame = measured.of_kind("report"), learner.frame
+    count = len(frame.names)
+    units = (2 * count * frame.total, 2 * max(count * (count - 1) // 2, 1) * frame.total)
     names = ("mean distance of single columns", "mean distance of pairs of columns")
-    made = []
-    for name, step, count in zip(names, found, counts, strict=False):
-        unit = 2 * count * learner.frame.total
-        value, reach = float(step.counts[0]) / unit, Z * math.sqrt(step.variance) / unit
-        made.append(Paid(name, round(max(value, 0.0), 5), round(max(value - reach, 0.0), 5), round(value + reach, 5)))
+    made = [
+        _share(name, int(step.counts[0]), unit, step) for name, step, unit in zip(names, found, units, strict=False)
+    ]
+    place = first_plan(learner).judged
+    for step in found[2:]:
+        said = "" if place is None else frame.names[place]
+        made += [
+            _share(f"right about {said}: {name}", int(right), frame.total, step)
+            for name, right in zip(NAMES, step.counts.tolist(), strict=True)
+        ]
     return tuple(made)
 
 
-def _known(learner: TreeLearner) -> tuple[str, ...]:
-    plan, frame = learner.plan, learner.frame
+def _share(name: str, count: int, unit: int, step: Noisy) -> Paid:
+    value, reach = count / unit, Z * math.sqrt(step.variance) / unit
+    low, middle, high = (round(min(max(each, 0.0), 1.0), 5) for each in (value - reach, value, value + reach))
+    return Paid(name, middle, low, high)
+
+
+def first_plan(learner: Learner) -> TreePlan:
+    """The plan of the counts."""
+    return learner.plan if isinstance(learner, TreeLearner) else learner.plan.first
+
+
+def _known(learner: Learner) -> tuple[str, ...]:
+    plan, frame = first_plan(learner), learner.frame
     weak = [
         f"constraint {number}: {len(table.weak)} entries of its table are mostly noise"
         for number, table in frame.tables.items()
@@ -122,4 +144,6 @@ def _known(learner: TreeLearner) -> tuple[str, ...]:
     omitted = [a.name for a in plan.schema.domain if a.kind == "text"]
     left = [f"text columns are left out: {', '.join(omitted)}"] if omitted else []
     hides = "the guarantee hides one unit; it does not hide what is common to many, nor the declared rules themselves"
-    return (hides, "the model has learned from all rows", *drowned, *left, *weak, *frame.compiled.notes)
+    judged = [f"classifiers learned from {MOST_TRAINED:,} output rows at most, and were tried on all true rows"]
+    tried = judged if len(plan.report) > 2 else []
+    return (hides, "the model has learned from all rows", *tried, *drowned, *left, *weak, *frame.compiled.notes)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from siloquent.maths.graphical.fit import GraphicalModel, Target, fit
 from siloquent.maths.graphical.marginals import Spreader, conditioned
 from siloquent.maths.graphical.triangulate import cells, cliques, mask_of
-from siloquent.synth.estimate.frame import Frame, frame_of
+from siloquent.synth.estimate.frame import Frame, frame_of, rate_read
+from siloquent.synth.estimate.judges import Judges, trained
 from siloquent.synth.estimate.keep import Tables
-from siloquent.synth.plan.tree import RATE_STEPS
 from siloquent.synth.spec.fine import Fine
 from siloquent.synth.spec.measured import Measurements, Noisy, Offer
 
@@ -104,14 +104,11 @@ class TreeLearner:
 
     def least_rows(self) -> int:
         """A number of rows that the table surely has, at least 2: six deviations below the estimate."""
-        precision = sum(1 / (target.values.size * float(np.mean(target.variance))) for target in self.frame.targets)
-        return max(2, math.floor(self.frame.total - 6 / math.sqrt(precision)))
+        return self.frame.least_rows()
 
     def learn_rates(self, rates: Noisy) -> None:
         """Read the rates of soft constraints: what the drawn rows will meet."""
-        *scaled, least = rates.counts.tolist()
-        for number, value in zip(rates.attributes, scaled, strict=True):
-            self.rates[int(number)] = min(max(value / (RATE_STEPS / 2 * least), 0.0), 1.0)
+        self.rates.update(rate_read(rates))
 
     def finished(self) -> GraphicalModel:
         """The model of all that was measured, fitted to the end."""
@@ -122,20 +119,19 @@ class TreeLearner:
 
     def output(self, marginals: Sequence[Axes]) -> list[NDArray[np.float64]]:
         """What the rows to be put out have in the groups of these marginals, scaled to the number of rows."""
+        return self.frame.counts_of(self._made(), marginals)
+
+    def judges(self) -> Judges:
+        """Classifiers of the first target that learned from the rows to be put out."""
+        assert self.plan.judged is not None
+        return trained(self._made(), self.plan.judged, self.frame.sizes, seed=self.plan.spec.seed)
+
+    def _made(self) -> Integers:
+        """The groups of the rows to be put out."""
         from siloquent.synth.estimate.generate import draw
 
         made = draw(self.frame, self.finished(), rows=self.rows, seed=self.plan.spec.seed, rates=self.rates)
-        codes = [
-            fine_groups[fine.of(made[:, self.plan.compiled.column(fine.name)])]
-            for fine, fine_groups in zip(self.frame.fines, self.frame.groups, strict=True)
-        ]
-        scale, sizes = self.frame.total / len(made), self.frame.sizes
-        found = []
-        for axes in marginals:
-            shape = tuple(sizes[axis] for axis in axes)
-            code = np.ravel_multi_index(tuple(codes[axis] for axis in axes), shape)
-            found.append(np.bincount(code, minlength=math.prod(shape)).reshape(shape).astype(np.float64) * scale)
-        return found
+        return self.frame.groups_of(made)
 
     def has_measured(self, axes: Axes) -> bool:
         """Whether the joint of these attributes was measured, alone or with others."""
@@ -150,6 +146,12 @@ class TreeLearner:
         if not selection.rounds:
             return 0.0
         return max(self._excess, 0.0) + math.log(max(self._among, 2) / beta) / float(selection.rate)
+
+    @property
+    def cliques(self) -> tuple[tuple[str, ...], ...]:
+        """The columns that the model holds together."""
+        names = self.frame.names
+        return tuple(tuple(names[v] for v in clique.attributes) for clique in self.model.tree.cliques)
 
     @property
     def rows(self) -> int:

@@ -15,10 +15,13 @@ from siloquent.privacy.noise.coins import coins
 from siloquent.privacy.noise.probability import Weight
 from siloquent.synth.measure.gradients import Quanta, clipped_sum
 from siloquent.synth.measure.journal import Journal
-from siloquent.synth.measure.run import measure
+from siloquent.synth.measure.marginals import Coarse, Wanted, classes_of
+from siloquent.synth.measure.run import Run, first_counts, grouped
+from siloquent.synth.measure.selection import noisy
+from siloquent.synth.measure.truth import Finished, truth
 from siloquent.synth.plan.chain import ChainPlan, Training
 from siloquent.synth.spec.fine import Fine
-from siloquent.synth.spec.measured import Measurements, Noisy, Offer
+from siloquent.synth.spec.measured import Measurements, Noisy
 from siloquent.synth.spec.network import Network, blank_network, first_embeddings
 
 if TYPE_CHECKING:
@@ -30,47 +33,22 @@ Integers = NDArray[np.int64]
 DECAY_MEAN, DECAY_SQUARE, FLOOR = 0.9, 0.999, 1e-8
 
 
-class Beginner(Protocol):
-    """What stands on the other side of the room's door: it reads the counts and says how cells are grouped."""
+class ChainLearner(Finished, Protocol):
+    """What stands on the other side of the room's door: it reads noisy numbers, and says how cells are grouped."""
 
     def begin(self, fines: Sequence[Fine], fine: Sequence[Noisy], tables: Sequence[Noisy]) -> Sequence[Integers]:
-        """As ``Learner.begin``."""
+        """Read the fine counts and FD tables; the group of each run of cells, for every attribute."""
+        ...
+
+    def learn(self, step: Noisy) -> None:
+        """Read the first block's histogram, or a model's parameters."""
         ...
 
 
-class Groups:
-    """The learner of the counting steps: it keeps the group of every cell, and asks for no marginal."""
-
-    def __init__(self, beginner: Beginner) -> None:
-        self._beginner = beginner
-        self.of_cells: tuple[Integers, ...] = ()
-
-    def begin(self, fines: Sequence[Fine], fine: Sequence[Noisy], tables: Sequence[Noisy]) -> Sequence[Integers]:
-        """As ``Learner.begin``; the group of every cell of each attribute is kept."""
-        groups = self._beginner.begin(fines, fine, tables)
-        self.of_cells = tuple(np.repeat(group, each.widths) for each, group in zip(fines, groups, strict=True))
-        return groups
-
-    def offer(self, share: float) -> Offer:
-        """Nothing is on offer."""
-        return Offer((), ())
-
-    def again(self) -> int:
-        """Never asked: there are no rounds."""
-        return 0
-
-    def learn(self, joint: Noisy) -> None:
-        """Never told: there are no rounds."""
-
-    def output(self, marginals: Sequence[tuple[int, ...]]) -> list[Floats]:
-        """Never asked: there is no report."""
-        return []
-
-
 def measure_chain(
-    plan: ChainPlan, table: PrivateTable, permit: Permit, beginner: Beginner, journal: Journal
+    plan: ChainPlan, table: PrivateTable, permit: Permit, learner: ChainLearner, journal: Journal
 ) -> Measurements:
-    """Fine counts, FD tables, and the parameters of a conditional model for each column but the first.
+    """Fine counts, FD tables, and the parameters of a conditional model for each block of columns but the first.
 
     Raises:
         NotAllowed: The permit is not an open one of this table.
@@ -82,34 +60,51 @@ def measure_chain(
     Source:
         Thesis, algorithm 8, corrected: clipping by max(1, norm / C), no cropped samples, whole gradients.
     """
-    groups = Groups(beginner)
-    counted = measure(plan.first, table, permit, groups, journal)
-    if plan.training is None:
-        return counted
-    rows: NDArray[np.int64] | None = None
-    sizes = tuple(int(group.max()) + 1 for group in groups.of_cells)
-    embeddings = first_embeddings(sizes, plan.chain.width, seed=plan.spec.seed)
-    begun, steps = embeddings, list(counted.steps)
-    for number in range(1, len(plan.sequence)):
-        start = embeddings if plan.chain.reuse else begun
-        network = blank_network(plan.sequence[:number], plan.sequence[number], sizes, start)
+    run = Run(plan.first, table, permit, journal)
+    fines, counted = first_counts(run)
+    coarse = grouped(fines, learner.begin(fines, *counted))
+    steps = [*counted[0], *counted[1], *_first_block(plan, run, coarse)]
+    rows: Integers | None = None
+    sizes = tuple(math.prod(coarse[place].count for place in block) for block in plan.blocks)
+    begun = embeddings = first_embeddings(sizes, plan.chain.width, seed=plan.spec.seed)
+    for number in range(1, len(plan.blocks)):
+        network = blank_network(tuple(range(number)), number, sizes, embeddings if plan.chain.reuse else begun)
 
-        def trained(network: Network = network) -> list[Noisy]:
+        def made(network: Network = network) -> list[Noisy]:
             nonlocal rows
             if rows is None:
-                rows = _grouped_rows(plan, table, permit, groups.of_cells)
+                rows = _rows_of_blocks(plan, run, coarse)
             return [_noisy(plan, train(network, rows, plan))]
 
-        (released,) = journal.step(trained)
+        (released,) = journal.step(made)
         steps.append(released)
         embeddings = _with_embeddings(embeddings, sizes, network.with_flat(released.counts.view(np.float64)))
-    return Measurements(counted.request, counted.schema_digest, permit.event, tuple(steps), counted.starts)
+    for step in steps[len(fines) + len(counted[1]) :]:
+        learner.learn(step)
+    return run.measured(fines, (*steps, *truth(run, coarse, learner)))
+
+
+def _first_block(plan: ChainPlan, run: Run, coarse: Sequence[Coarse]) -> tuple[Noisy, ...]:
+    """The joint of the first block's groups, if it has several attributes.
+
+    Privacy:
+        ``plan.joint.event``: a vector that counts every row once.
+    """
+    noise, axes = plan.joint, plan.blocks[0]
+    if noise is None:
+        return ()
+
+    def made() -> list[Noisy]:
+        (exact,) = run.counts(coarse, [Wanted(axes)])
+        return [Noisy("joint", tuple(plan.names[axis] for axis in axes), noisy(exact, noise), noise.variance)]
+
+    return run.journal.step(made)
 
 
 def _noisy(plan: ChainPlan, network: Network) -> Noisy:
     """A model's parameters as they leave the room: the bits of doubles."""
     assert plan.training is not None
-    names = tuple(plan.first.names[place] for place in (*network.context, network.target))
+    names = tuple(plan.names[place] for block in plan.blocks[: network.target + 1] for place in block)
     return Noisy("chain", names, network.flat().view(np.int64), Fraction(plan.training.variance))
 
 
@@ -121,18 +116,18 @@ def _with_embeddings(embeddings: Floats, sizes: tuple[int, ...], network: Networ
     return changed
 
 
-def _grouped_rows(
-    plan: ChainPlan, table: PrivateTable, permit: Permit, of_cells: tuple[Integers, ...]
-) -> NDArray[np.int64]:
-    """The rows that count, as groups of the modelled attributes, shape (rows, attributes). They stay in this room."""
-    columns = list(plan.compiled.attributes)
-    parts = []
-    for batch in table.rows(columns, permit, encoded=True):
-        places = np.stack([batch.column(name).to_numpy(zero_copy_only=False) for name in columns], axis=1)
-        places = places[(places >= 0).all(axis=1)].astype(np.int64)
-        chosen = [group[places[:, columns.index(name)]] for name, group in zip(plan.first.names, of_cells, strict=True)]
-        parts.append(np.stack(chosen, axis=1))
-    return np.concatenate(parts) if parts else np.zeros((0, len(of_cells)), dtype=np.int64)
+def _rows_of_blocks(plan: ChainPlan, run: Run, coarse: Sequence[Coarse]) -> Integers:
+    """The rows that count, as values of the plan's blocks, shape (rows, blocks). They stay in this room."""
+    columns, parts = tuple(plan.compiled.attributes), []
+    for batch in run.table.rows(list(columns), run.permit, encoded=True):
+        classes = classes_of(batch, columns, coarse)[1]
+        shapes = [tuple(coarse[place].count for place in block) for block in plan.blocks]
+        values = [
+            np.ravel_multi_index(tuple(classes[place] for place in block), shape)
+            for block, shape in zip(plan.blocks, shapes, strict=True)
+        ]
+        parts.append(np.stack(values, axis=1).astype(np.int64))
+    return np.concatenate(parts) if parts else np.zeros((0, len(plan.blocks)), dtype=np.int64)
 
 
 def train(network: Network, rows: NDArray[np.integer], plan: ChainPlan) -> Network:
@@ -148,11 +143,11 @@ def train(network: Network, rows: NDArray[np.integer], plan: ChainPlan) -> Netwo
     quanta = Quanta(settings.clip, training.scale)
     line = network.flat()
     mean, square = np.zeros_like(line), np.zeros_like(line)
-    for step in range(1, settings.steps + 1):
+    for step in range(1, training.steps + 1):
         gradient = noisy_gradient(network.with_flat(line), rows, training, quanta) / training.batch
         mean = DECAY_MEAN * mean + (1 - DECAY_MEAN) * gradient
         square = DECAY_SQUARE * square + (1 - DECAY_SQUARE) * gradient**2
-        length = settings.rate * (1 + math.cos(math.pi * (step - 1) / settings.steps)) / 2
+        length = settings.rate * (1 + math.cos(math.pi * (step - 1) / training.steps)) / 2
         direction = mean / (1 - DECAY_MEAN**step)
         line = line - length * direction / (np.sqrt(square / (1 - DECAY_SQUARE**step)) + FLOOR)
     return network.with_flat(line)

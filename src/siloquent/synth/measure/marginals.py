@@ -60,13 +60,7 @@ class CountKernel:
     wanted: tuple[Wanted, ...]
 
     def __call__(self, batch: pa.RecordBatch) -> Integers:
-        places = {name: batch.column(name).to_numpy(zero_copy_only=False).astype(np.int64) for name in self.columns}
-        inside = np.ones(batch.num_rows, dtype=np.bool_)
-        for found in places.values():
-            inside &= found >= 0
-        if not inside.all():
-            places = {name: found[inside] for name, found in places.items()}
-        classes = [each.of(places[each.name]) for each in self.coarse]
+        places, classes = classes_of(batch, self.columns, self.coarse)
         return np.concatenate([self._count(one, classes, places) for one in self.wanted])
 
     def _count(self, one: Wanted, classes: list[Integers], places: dict[str, Integers]) -> Integers:
@@ -87,6 +81,19 @@ class CountKernel:
     def shape(self, one: Wanted) -> tuple[int, ...]:
         """The lengths of a marginal's axes."""
         return tuple(self.coarse[axis].count for axis in one.axes)
+
+
+def classes_of(
+    batch: pa.RecordBatch, columns: Sequence[str], coarse: Sequence[Coarse]
+) -> tuple[dict[str, Integers], list[Integers]]:
+    """The places of the rows that are OUTSIDE nowhere, by column, and their classes."""
+    places = {name: batch.column(name).to_numpy(zero_copy_only=False).astype(np.int64) for name in columns}
+    inside = np.ones(batch.num_rows, dtype=np.bool_)
+    for found in places.values():
+        inside &= found >= 0
+    if not inside.all():
+        places = {name: found[inside] for name, found in places.items()}
+    return places, [each.of(places[each.name]) for each in coarse]
 
 
 def exact_counts(

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.synth.measure.journal import Journal
 from siloquent.synth.measure.marginals import Coarse, Wanted, exact_counts
-from siloquent.synth.measure.quality import distances
-from siloquent.synth.measure.rates import measured_rates
 from siloquent.synth.measure.selection import choose, noisy, utilities
+from siloquent.synth.measure.truth import Finished, truth
 from siloquent.synth.plan.fine import split
 from siloquent.synth.spec.fine import Fine
 from siloquent.synth.spec.measured import Measurements, Noisy, Offer
@@ -27,7 +26,7 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class Learner(Protocol):
+class Learner(Finished, Protocol):
     """What stands on the other side of the room's door: it sees noisy numbers alone, and says what to look at."""
 
     def begin(self, fines: Sequence[Fine], fine: Sequence[Noisy], tables: Sequence[Noisy]) -> Sequence[Integers]:
@@ -46,26 +45,9 @@ class Learner(Protocol):
         """Read one more marginal."""
         ...
 
-    def output(self, marginals: Sequence[tuple[int, ...]]) -> list[Floats]:
-        """What the rows to be put out, scaled to the number of rows, have in the cells of these marginals."""
-        ...
-
-
-@runtime_checkable
-class RateLearner(Protocol):
-    """A learner that also reads rates of soft constraints."""
-
-    def least_rows(self) -> int:
-        """A number of rows that the table surely has, at least 2, from what was released."""
-        ...
-
-    def learn_rates(self, rates: Noisy) -> None:
-        """Read the rates of soft constraints."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class Run:
     """One measurement in progress."""
 
     plan: TreePlan
@@ -74,8 +56,15 @@ class _Run:
     journal: Journal
 
     def counts(self, coarse: Sequence[Coarse], wanted: Sequence[Wanted]) -> list[Integers]:
+        """Exact counts of some marginals. They stay in this room."""
         columns = self.plan.compiled.attributes
         return exact_counts(self.table, self.permit, columns=columns, coarse=coarse, wanted=wanted)
+
+    def measured(self, fines: Sequence[Fine], steps: Sequence[Noisy]) -> Measurements:
+        """What all steps have released."""
+        starts = tuple((each.name, each.starts) for each in fines)
+        plan = self.plan
+        return Measurements(plan.spec.canonical(), plan.schema.digest, self.permit.event, tuple(steps), starts)
 
 
 def measure(plan: TreePlan, table: PrivateTable, permit: Permit, learner: Learner, journal: Journal) -> Measurements:
@@ -91,20 +80,27 @@ def measure(plan: TreePlan, table: PrivateTable, permit: Permit, learner: Learne
         "AIM: An Adaptive and Iterative Mechanism for Differentially Private Synthetic Data" (PVLDB 2022): select,
         measure, fit; with a fixed number of equal rounds, integer noise and bins from released counts.
     """
-    run = _Run(plan, table, permit, journal)
+    run = Run(plan, table, permit, journal)
+    fines, counted = first_counts(run)
+    coarse = grouped(fines, learner.begin(fines, *counted))
+    joints = _joints(run, coarse, learner)
+    return run.measured(fines, (*counted[0], *counted[1], *joints, *truth(run, coarse, learner)))
+
+
+def first_counts(run: Run) -> tuple[tuple[Fine, ...], tuple[tuple[Noisy, ...], tuple[Noisy, ...]]]:
+    """The first steps: the fine domains as they ended, their counts, and the FD tables."""
     fines, fine = _fine(run)
-    tables = _tables(run)
-    groups = learner.begin(fines, fine, tables)
-    coarse = [
+    return fines, (fine, _tables(run))
+
+
+def grouped(fines: Sequence[Fine], groups: Sequence[Integers]) -> list[Coarse]:
+    """Every attribute's cells as groups."""
+    return [
         Coarse(each.name, each.starts, group, int(group.max()) + 1) for each, group in zip(fines, groups, strict=True)
     ]
-    joints = _joints(run, coarse, learner)
-    starts = tuple((each.name, each.starts) for each in fines)
-    steps = (*fine, *tables, *joints)
-    return Measurements(plan.spec.canonical(), plan.schema.digest, permit.event, steps, starts)
 
 
-def _fine(run: _Run) -> tuple[tuple[Fine, ...], tuple[Noisy, ...]]:
+def _fine(run: Run) -> tuple[tuple[Fine, ...], tuple[Noisy, ...]]:
     """Fine counts of every attribute; full runs of cells are split and counted again, as often as the plan allows."""
     plan, fines = run.plan, list(run.plan.fines)
     found = list(run.journal.step(lambda: _counted(run, fines)))
@@ -125,7 +121,7 @@ def _fine(run: _Run) -> tuple[tuple[Fine, ...], tuple[Noisy, ...]]:
     return tuple(fines), tuple(found)
 
 
-def _counted(run: _Run, fines: Sequence[Fine]) -> list[Noisy]:
+def _counted(run: Run, fines: Sequence[Fine]) -> list[Noisy]:
     """Noisy counts of the runs of these attributes.
 
     Privacy:
@@ -140,12 +136,12 @@ def _counted(run: _Run, fines: Sequence[Fine]) -> list[Noisy]:
     ]
 
 
-def _tables(run: _Run) -> tuple[Noisy, ...]:
+def _tables(run: Run) -> tuple[Noisy, ...]:
     """The histogram of each functional dependency whose table is measured."""
     return tuple(noisy_one for i in range(len(run.plan.tables)) for noisy_one in run.journal.step(_table(run, i)))
 
 
-def _table(run: _Run, place: int) -> _Step:
+def _table(run: Run, place: int) -> _Step:
     def made() -> list[Noisy]:
         need, noise = run.plan.tables[place]
         names = (*need.lhs, need.rhs)
@@ -160,9 +156,11 @@ class _Step(Protocol):
     def __call__(self) -> list[Noisy]: ...
 
 
-def _joints(run: _Run, coarse: Sequence[Coarse], learner: Learner) -> list[Noisy]:
-    """The chosen marginals, and the report."""
+def _joints(run: Run, coarse: Sequence[Coarse], learner: Learner) -> list[Noisy]:
+    """The chosen marginals."""
     plan = run.plan
+    if not plan.rounds:
+        return []
     wanted = [Wanted(axes) for axes in plan.candidates]
     exact = run.counts(coarse, wanted)
     found = []
@@ -170,42 +168,10 @@ def _joints(run: _Run, coarse: Sequence[Coarse], learner: Learner) -> list[Noisy
         (joint,) = run.journal.step(_round(run, exact, learner, number / plan.rounds))
         learner.learn(joint)
         found.append(joint)
-    if plan.rate_noise is not None and isinstance(learner, RateLearner):
-        found.extend(run.journal.step(_rates(run, learner)))
-        learner.learn_rates(found[-1])
-    if plan.report is not None:
-        single = [(i,) for i in range(len(coarse))]
-        pairs = [axes for axes in plan.candidates if len(axes) == 2]
-        ones = run.counts(coarse, [Wanted(axes) for axes in single])
-        twos = [counts for counts, axes in zip(exact, plan.candidates, strict=True) if len(axes) == 2]
-        noise = plan.report
-
-        def report() -> list[Noisy]:
-            return distances((ones, twos), (learner.output(single), learner.output(pairs)), noise)
-
-        found.extend(run.journal.step(report))
     return found
 
 
-def _rates(run: _Run, learner: RateLearner) -> _Step:
-    """The bought rates of soft constraints."""
-
-    def made() -> list[Noisy]:
-        plan = run.plan
-        assert plan.rate_noise is not None
-        return measured_rates(
-            run.table,
-            run.permit,
-            attributes=plan.compiled.attributes,
-            constraints=plan.compiled.by_number(plan.bought),
-            least=learner.least_rows(),
-            noise=plan.rate_noise,
-        )
-
-    return made
-
-
-def _round(run: _Run, exact: Sequence[Integers], learner: Learner, share: float) -> _Step:
+def _round(run: Run, exact: Sequence[Integers], learner: Learner, share: float) -> _Step:
     """Choose one open candidate and count it.
 
     Privacy:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from siloquent.errors import RequestError
 from siloquent.privacy import Composed, Event, SampledGaussian, accountant, exact
 from siloquent.privacy.prices import drawable
-from siloquent.privacy.sampling import epsilon_of_steps, multiplier_for
-from siloquent.synth.plan.budget import Noise, selection_for
+from siloquent.synth.plan.budget import Noise, noise_for, selection_for
 from siloquent.synth.plan.fine import MOST_FINE
+from siloquent.synth.plan.parameters import Parameters, parameters_for
 from siloquent.synth.plan.tree import TreePlan, plan_tree
 from siloquent.synth.spec.chain import ChainSpec
 from siloquent.synth.spec.compiled import CompiledConstraints
@@ -24,8 +24,8 @@ from siloquent.synth.spec.spec import SynthSpec
 if TYPE_CHECKING:
     from siloquent.schema import TableSchema
 
-SAMPLE, MOST_BATCH = Fraction(7, 100), 2_048
-_WORDS = 2**64
+POOREST = 0.05
+"""Steps that keep less epsilon than this teach little on any table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ class Training:
         multiplier: The noise's deviation per sensitivity of a sum of clipped gradients.
         scale: The whole number that stands for a gradient of length ``clip``.
         sensitivity: What one unit moves a sum by, in multiples of ``scale``: 1, or 2 where rows are replaced.
+        batch: Rows of a sample, on average.
+        steps: Of each model.
     """
 
     rate: Fraction
@@ -44,6 +46,7 @@ class Training:
     scale: int
     sensitivity: int
     batch: int
+    steps: int
 
     @property
     def variance(self) -> int:
@@ -57,15 +60,32 @@ class ChainPlan:
 
     Attributes:
         first: The counts that come before: fine counts and FD tables, as engine ``tree`` plans them, no rounds.
-        sequence: The modelled attributes in the order in which they are drawn, as places in ``first.fines``.
-        sampled: The event of all steps of all models; None for a single column.
+        blocks: What is learned as one, in the order in which it is drawn: each the places in ``first.fines`` of one
+            attribute or of several small ones.
+        joint: The noise of the first block's histogram, if it has several attributes.
+        sampled: The event of all steps of all models; None for a single block.
     """
 
-    chain: ChainSpec
     first: TreePlan
-    sequence: tuple[int, ...]
+    blocks: tuple[tuple[int, ...], ...]
+    joint: Noise | None
     training: Training | None
     sampled: SampledGaussian | None
+
+    @property
+    def chain(self) -> ChainSpec:
+        """How it learns and draws."""
+        return self.spec.chain
+
+    @property
+    def sequence(self) -> tuple[int, ...]:
+        """The modelled attributes in the order in which they are drawn."""
+        return tuple(place for block in self.blocks for place in block)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The modelled attributes."""
+        return self.first.names
 
     @property
     def spec(self) -> SynthSpec:
@@ -85,8 +105,9 @@ class ChainPlan:
     @property
     def event(self) -> Event:
         """Everything that the run may release."""
-        parts = (self.first.event,) if self.sampled is None else (self.first.event, self.sampled)
-        return Composed(parts)
+        parts: list[Event] = [self.first.event]
+        parts += [] if self.joint is None else [self.joint.event]
+        return Composed((*parts, *([] if self.sampled is None else [self.sampled])))
 
     @property
     def price(self) -> Fraction:
@@ -95,47 +116,105 @@ class ChainPlan:
         return Fraction(book.cost(self.event).amount, book.scale)
 
     @property
+    def steps(self) -> int:
+        """How many steps the journal will hold."""
+        return self.first.steps + (self.joint is not None) + len(self.blocks) - 1
+
+    @property
+    def rounds(self) -> int:
+        """No joints are chosen."""
+        return self.first.rounds
+
+    @property
+    def cells(self) -> int:
+        """A chain has no cells."""
+        return 0
+
+    @property
+    def outline(self) -> str:
+        """The model in words."""
+        taken = 0 if self.training is None else self.training.steps
+        return f"{len(self.names)} columns, {len(self.blocks) - 1} models of {taken:,} noisy steps each"
+
+    @property
+    def expected_distance(self) -> None:
+        """There is no forecast: what steps teach hangs on the rows."""
+        return None
+
+    @property
     def advice(self) -> str:
         """What the account makes dear."""
         if self.sampled is None:
             return ""
         epsilon = float(self.sampled.epsilon)
         return (
-            f"The steps are ({epsilon:.3g}, {float(self.sampled.delta):.1g})-private, for which this account is "
-            f"charged rho {epsilon**2 / 2:.3g}: engine 'tree' buys far more for it."
+            f"the steps are ({epsilon:.3g}, {float(self.sampled.delta):.1g})-private, for which this account is "
+            f"charged rho {epsilon**2 / 2:.3g}: engine 'tree' buys far more for it"
         )
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know before paying."""
+        if self.sampled is None:
+            return self.compiled.notes
+        poor = self.sampled.epsilon < POOREST
+        warned = ["so little is left for the steps that the models will hardly know one column from another"]
+        return (self.advice, *(warned if poor else []), *self.compiled.notes)
 
-def plan_chain(spec: SynthSpec, schema: TableSchema, chain: ChainSpec | None = None) -> ChainPlan:
-    """The plan of ``spec`` with the settings ``chain``.
+    def noises(self) -> tuple[tuple[str, float, float | None], ...]:
+        """Each kind of step: its name, price, and the noise in each of its cells, in rows."""
+        book = accountant(self.schema.budget.accountant)
+
+        def price(event: Event) -> float:
+            return float(Fraction(book.cost(event).amount, book.scale))
+
+        found = list(self.first.noises())
+        if self.joint is not None:
+            found.append(("first columns together", price(self.joint.event), self.joint.deviation))
+        if self.sampled is not None:
+            found.append((f"{self.sampled.steps:,} steps of training", price(self.sampled), None))
+        return tuple(found)
+
+    def prices(self) -> tuple[tuple[str, float], ...]:
+        """Each kind of step and its price."""
+        return tuple((name, price) for name, price, _ in self.noises())
+
+
+def plan_chain(spec: SynthSpec, schema: TableSchema) -> ChainPlan:
+    """The plan of ``spec``.
 
     Raises:
         RequestError: No public number of rows, no delta for events, or users with several rows.
         AccuracyUnreachable: The steps fit into the budget at no noise below 500.
         UnknownName, ConstraintProblem: As ``plan_tree``.
     """
-    chain = chain or ChainSpec()
-    _check(schema, chain)
-    first = _counts(spec, schema, exact(chain.counts))
-    sequence = sequence_of(first.compiled)
-    models = len(sequence) - 1
+    _check(spec, schema)
+    first, noise = _counts(spec, schema)
+    blocks = blocks_of(first.compiled, spec.chain.hyper)
+    joint = noise if len(blocks[0]) > 1 else None
+    models = len(blocks) - 1
     if models < 1:
-        return ChainPlan(chain, first, sequence, None, None)
+        return ChainPlan(first, blocks, joint, None, None)
     delta = schema.budget.delta_events
-    left = _left(first)
-    hint = schema.size_hint or 1
-    batch = min(chain.batch or min(MOST_BATCH, math.ceil(SAMPLE * hint)), hint)
-    rate = Fraction(_WORDS * batch // hint, _WORDS)
-    steps = chain.steps * models
-    multiplier = multiplier_for(left, rate=float(rate), steps=steps, delta=float(delta))
-    spent = epsilon_of_steps(rate=float(rate), multiplier=float(multiplier), steps=steps, delta=float(delta))
-    scale = 2 ** min(20, math.floor(25 - math.log2(multiplier)))
-    training = Training(rate, multiplier, scale, 2 if schema.replace_one else 1, batch)
-    sampled = SampledGaussian(rate=rate, multiplier=multiplier, steps=steps, epsilon=spent, delta=delta)
-    return ChainPlan(chain, first, sequence, training, sampled)
+    chosen = parameters_for(spec.chain, _left(first, joint), hint=schema.size_hint or 1, models=models, delta=delta)
+    training = _training(chosen, schema)
+    sampled = SampledGaussian(
+        rate=chosen.rate,
+        multiplier=chosen.multiplier,
+        steps=chosen.steps * models,
+        epsilon=chosen.epsilon(models=models, delta=delta),
+        delta=delta,
+    )
+    return ChainPlan(first, blocks, joint, training, sampled)
 
 
-def _check(schema: TableSchema, chain: ChainSpec) -> None:
+def _training(chosen: Parameters, schema: TableSchema) -> Training:
+    scale = 2 ** min(20, math.floor(25 - math.log2(chosen.multiplier)))
+    sensitivity = 2 if schema.replace_one else 1
+    return Training(chosen.rate, chosen.multiplier, scale, sensitivity, chosen.batch, chosen.steps)
+
+
+def _check(spec: SynthSpec, schema: TableSchema) -> None:
     if schema.size_hint is None:
         raise RequestError(
             "Engine 'chain' samples rows at a rate that hangs on a public number of rows.",
@@ -150,38 +229,58 @@ def _check(schema: TableSchema, chain: ChainSpec) -> None:
         raise RequestError(
             "Engine 'chain' protects single rows; users with several rows need engine 'tree'.", fix="engine = 'tree'"
         )
-    if chain.sampler == "accept-reject" and any(getattr(one, "hard", False) for one in schema.constraints):
+    if spec.chain.sampler == "accept-reject" and any(getattr(one, "hard", False) for one in schema.constraints):
         raise RequestError("accept-reject may refuse for ever under hard constraints.", fix="sampler = 'direct'")
 
 
-def _left(first: TreePlan) -> Fraction:
+def _left(first: TreePlan, joint: Noise | None) -> Fraction:
     """The epsilon that the steps may cost at the account's delta for events; it is charged as rho = epsilon^2 / 2."""
-    return Fraction(math.isqrt(math.floor(2 * (first.amount - first.price) * 10**18)), 10**9)
+    left = first.amount - first.price - (0 if joint is None else joint.price)
+    return Fraction(math.isqrt(math.floor(2 * left * 10**18)), 10**9)
 
 
-def _counts(spec: SynthSpec, schema: TableSchema, share: Fraction) -> TreePlan:
-    """Fine counts and FD tables for a share of the budget, no rounds and no report."""
-    whole = plan_tree(replace(spec, engine="tree", report=0, measure_rates=0, targets=()), schema)
-    kept = whole.amount * share
+def _counts(spec: SynthSpec, schema: TableSchema) -> tuple[TreePlan, Noise]:
+    """Fine counts and FD tables for a share of the budget, no rounds; and the noise of one more histogram like them."""
+    whole = plan_tree(spec, schema, tables=spec.chain.fast_fd)
+    kept = whole.amount * exact(spec.chain.counts)
     fine = sum((n.price * levels for n, levels in zip(whole.one_way, whole.levels, strict=True)), Fraction(0))
     before = sum((noise.price for _, noise in whole.tables), fine)
     # The same proportions between counts, at another sum.
     scaled = tuple(_scaled(noise, before / kept) for noise in whole.one_way)
     tables = tuple((need, _scaled(noise, before / kept)) for need, noise in whole.tables)
-    return replace(
+    first = replace(
         whole,
-        spec=spec,
         one_way=scaled,
         tables=tables,
         selection=selection_for("gaussian", Fraction(0), rounds=0, sensitivity=1),
         joint=None,
-        report=None,
         candidates=(),
     )
+    unit = scaled[0].sensitivity
+    return first, noise_for("gaussian", kept / (len(scaled) + 1), unit)
 
 
 def _scaled(noise: Noise, times: Fraction) -> Noise:
     return replace(noise, parameter=drawable(noise.parameter * times))
+
+
+def blocks_of(compiled: CompiledConstraints, most: int) -> tuple[tuple[int, ...], ...]:
+    """The sequence cut into what is learned as one: neighbours while the product of their sizes is at most ``most``.
+
+    Source:
+        Thesis, 4.3.2, "hyper attributes"; from declared sizes alone.
+    """
+    blocks: list[list[int]] = []
+    cells = 1
+    for place in sequence_of(compiled):
+        size = compiled.sizes[compiled.column(compiled.modelled[place])]
+        if blocks and cells * size <= most:
+            blocks[-1].append(place)
+            cells *= size
+        else:
+            blocks.append([place])
+            cells = size
+    return tuple(tuple(block) for block in blocks)
 
 
 def sequence_of(compiled: CompiledConstraints) -> tuple[int, ...]:
@@ -206,6 +305,11 @@ def sequence_of(compiled: CompiledConstraints) -> tuple[int, ...]:
     rest = sorted(compiled.attributes, key=size.__getitem__)
     order = [name for name in dict.fromkeys((*named, *rest)) if name in compiled.modelled]
     return tuple(compiled.modelled.index(name) for name in order)
+
+
+def given_weights(spec: SynthSpec) -> dict[int, float]:
+    """What the request says a broken pair costs, by the constraint's number."""
+    return {int(name): float(exact(weight)) for name, weight in spec.weights.items()}
 
 
 def wanted_rates(spec: SynthSpec) -> dict[int, float]:

@@ -147,7 +147,7 @@ def _parts(entries: list[CompiledConstraint], domain: Domain, circumstances: Cir
     needs = [
         need_of(one.number, one.form, domain, circumstances, hint)
         for one in hard
-        if one.form is not None and one.kind == "dependency"
+        if one.form is not None and one.kind == "dependency" and circumstances.tables
     ]
     couplings = {
         one.number: coupling_of(one.number, one.form) for one in hard if one.form is not None and one.kind == "order"
@@ -162,7 +162,7 @@ def _parts(entries: list[CompiledConstraint], domain: Domain, circumstances: Cir
     for one in hard:
         if one.kind == "key":
             drafts.append(Draft("key", (one.number,), frozenset(one.attributes), frozenset(one.attributes)))
-        if one.kind == "general":
+        if one.kind == "general" or (one.kind == "dependency" and not circumstances.tables):
             drafts.append(Draft("block", (one.number,), frozenset(one.attributes), frozenset(one.attributes)))
     return _Parts(masks, needs, couplings, drafts)
 

@@ -26,6 +26,7 @@ class Circumstances:
         rows: Rows to be put out, if that is known (keys need as many combinations).
         one_way_deviation: The noise on a cell of the 1-way counts, in rows.
         table_deviation: The noise on a cell of an FD's histogram at the largest share of the budget, in rows.
+        tables: Whether FDs are kept by tables; else the engine keeps them as it draws.
         references: Public files that give y(x), by name: ``zip_city`` for Zip -> City.
     """
 
@@ -33,6 +34,7 @@ class Circumstances:
     one_way_deviation: float = 54.0
     table_deviation: float = 20.0
     references: tuple[str, ...] = ()
+    tables: bool = True
 
 
 def kind_of(form: NormalForm) -> Kind:

@@ -36,6 +36,8 @@ MOST_COLUMNS = 100
 RATE_STEPS = 400
 """What one row changes a scaled rate by, at most (docs/explanation/synth.md)."""
 MOST_ROUNDS = 120
+JUDGES = 3
+"""Classifiers whose right answers a report counts."""
 MOST_TRIPLE = 3_000
 """The most cells of a marginal of three columns."""
 PARTS_SEEN, POOR = 12, 0.25
@@ -66,7 +68,8 @@ class TreePlan:
         selection: The choice of marginals.
         joint: The noise of a chosen marginal.
         bought: Soft constraints over two rows whose rate is measured, by number, and ``rate_noise``, theirs.
-        report: The noise of the mean 1-way error and of the mean 2-way error; None without a report.
+        report: The noise of the mean 1-way error, of the mean 2-way error and, with a target, of right answers of
+            classifiers; empty without a report.
         event: All of it, in the worst case.
     """
 
@@ -80,7 +83,7 @@ class TreePlan:
     tables: tuple[tuple[TableNeed, Noise], ...]
     selection: Selection
     joint: Noise | None
-    report: tuple[Noise, Noise] | None
+    report: tuple[Noise, ...]
     bought: tuple[int, ...]
     rate_noise: Noise | None
     candidates: tuple[tuple[int, ...], ...]
@@ -97,11 +100,17 @@ class TreePlan:
         return self.selection.rounds
 
     @property
+    def judged(self) -> int | None:
+        """The place of the first target that is modelled: classifiers of it are tried on the truth."""
+        named = (self.schema.domain[target].name for target in self.spec.targets)
+        return next((self.names.index(name) for name in named if name in self.names), None)
+
+    @property
     def event(self) -> Event:
         """Everything that the run may release."""
         fine = [noise.event for noise, levels in zip(self.one_way, self.levels, strict=True) for _ in range(levels)]
         joints = [] if self.joint is None else [self.joint.event] * self.rounds
-        report = [noise.event for noise in self.report or ()]
+        report = [noise.event for noise in self.report]
         tables = [noise.event for _, noise in self.tables]
         rates = [] if self.rate_noise is None else [self.rate_noise.event]
         return Composed(tuple(chain(fine, tables, self.selection.events, joints, rates, report)))
@@ -120,13 +129,17 @@ class TreePlan:
     @property
     def steps(self) -> int:
         """How many steps the journal will hold."""
-        return (
-            max(self.levels)
-            + len(self.tables)
-            + self.rounds
-            + (self.rate_noise is not None)
-            + (self.report is not None)
-        )
+        return max(self.levels) + len(self.tables) + self.rounds + (self.rate_noise is not None) + bool(self.report)
+
+    @property
+    def cells(self) -> int:
+        """The most cells of the model."""
+        return self.effort.cells
+
+    @property
+    def outline(self) -> str:
+        """The model in words."""
+        return f"{len(self.names)} columns, {self.rounds} joints, at most {self.effort.cells:,} cells"
 
     @property
     def expected_distance(self) -> float | None:
@@ -168,7 +181,7 @@ class TreePlan:
             found.append((f"counts of {self.rounds} joints", counts, self.joint.deviation))
         if self.rate_noise is not None:
             found.append(("rates of soft constraints", price(self.rate_noise.event), None))
-        if self.report is not None:
+        if self.report:
             found.append(("comparison with the truth", price(*(noise.event for noise in self.report)), None))
         return tuple(found)
 
@@ -177,8 +190,11 @@ class TreePlan:
         return tuple((name, price) for name, price, _ in self.noises())
 
 
-def plan_tree(spec: SynthSpec, schema: TableSchema) -> TreePlan:
+def plan_tree(spec: SynthSpec, schema: TableSchema, *, tables: bool = True) -> TreePlan:
     """The plan of ``spec``.
+
+    Args:
+        tables: Whether functional dependencies are kept by tables; else their right sides are modelled like others.
 
     Raises:
         UnknownName, RequestError, ConstraintProblem: It cannot be done so.
@@ -196,7 +212,9 @@ def plan_tree(spec: SynthSpec, schema: TableSchema) -> TreePlan:
         schema,
         columns=columns,
         constraints=None if spec.constraints == "declared" else (),
-        circumstances=Circumstances(spec.rows, first.deviation, table.deviation, tuple(sorted(spec.references))),
+        circumstances=Circumstances(
+            spec.rows, first.deviation, table.deviation, tuple(sorted(spec.references)), tables
+        ),
     )
     return _split(spec, schema, compiled, amount=amount, law=law, unit=unit)
 
@@ -260,7 +278,7 @@ def _split(
         tables=tuple(tables),
         selection=selection,
         joint=joint,
-        report=_report(spec, schema, len(fines), amount, law),
+        report=_report(spec, schema, compiled.modelled, amount, law),
         bought=bought,
         rate_noise=_rate_noise(spec, schema, len(bought), amount, law),
         candidates=candidates,
@@ -291,15 +309,24 @@ def _table_shares(needs: list[TableNeed], schema: TableSchema, amount: Fraction,
     return [share * TABLES_TOGETHER / together for share in shares] if together > TABLES_TOGETHER else shares
 
 
-def _report(spec: SynthSpec, schema: TableSchema, count: int, amount: Fraction, law: Law) -> tuple[Noise, Noise] | None:
-    """Noise of two sums over marginals: a row that comes or goes moves each marginal's distance by at most one."""
-    share = exact(spec.report)
+def _report(
+    spec: SynthSpec, schema: TableSchema, modelled: tuple[str, ...], amount: Fraction, law: Law
+) -> tuple[Noise, ...]:
+    """Noise of two sums over marginals and of three counts, in equal parts of the report's share.
+
+    A row that comes or goes moves each marginal's distance by at most one, a replaced row by two; each count of right
+    answers moves by at most one in either case.
+    """
+    share, count = exact(spec.report), len(modelled)
     if not share:
-        return None
-    moved = schema.unit.max_rows * (2 if schema.replace_one else 1)
+        return ()
+    rows = schema.unit.max_rows
+    moved = rows * (2 if schema.replace_one else 1)
     sums = [moved * count, moved * max(count * (count - 1) // 2, 1)]
-    first, second = (noise_for(law, amount * share / 2, s**2 if law == "gaussian" else s) for s in sums)
-    return first, second
+    sensitivities = [s**2 if law == "gaussian" else s for s in sums]
+    if any(schema.domain[target].name in modelled for target in spec.targets):
+        sensitivities.append(JUDGES * rows**2 if law == "gaussian" else JUDGES * rows)
+    return tuple(noise_for(law, amount * share / len(sensitivities), each) for each in sensitivities)
 
 
 def _bought(spec: SynthSpec, compiled: CompiledConstraints) -> tuple[int, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from siloquent.errors import RequestError
@@ -26,6 +27,12 @@ class ChainSpec:
         resample: Cells of each column that are drawn again, in numbers of rows.
         reuse: Whether each model starts from the embeddings of the one before.
         counts: The share of the price for fine counts and FD tables; the steps take the rest.
+        hyper: Neighbours in the order of columns are learned as one while the product of their sizes is at most this;
+            1: none are.
+        fast_fd: Whether functional dependencies get a noisy table; else their right sides have models, too, and the
+            first value drawn for a left side holds for all rows that share it.
+        search: Whether steps, noise and batch are looked for on the thesis's grid (algorithm 12), from ``batch`` and
+            ``steps`` down; else the noise alone is fitted to the price.
     """
 
     batch: int | None = None
@@ -37,6 +44,9 @@ class ChainSpec:
     resample: float = 0.0
     reuse: bool = True
     counts: Exact = "0.1"
+    hyper: int = 1
+    fast_fd: bool = True
+    search: bool = False
 
     def __post_init__(self) -> None:
         if self.batch is not None and self.batch < 1:
@@ -45,6 +55,9 @@ class ChainSpec:
             raise RequestError(f"steps lie between 1 and 1,000,000, not at {self.steps}.")
         if self.clip < 1 or self.clip & (self.clip - 1) or self.clip > 2**10:
             raise RequestError(f"clip is a power of two from 1 to 1,024, not {self.clip}.", fix="clip = 8")
+        # A file gives decimals; the training is in doubles.
+        for name in ("rate", "resample"):
+            object.__setattr__(self, name, float(getattr(self, name)))
         if not 0 < self.rate <= 1 or not 1 <= self.width <= 1_024:
             raise RequestError("rate lies in (0, 1] and width between 1 and 1,024.")
         if self.sampler not in ("direct", "accept-reject"):
@@ -53,11 +66,36 @@ class ChainSpec:
             raise RequestError(f"counts is a share between 0 and 1, not {self.counts!r}.", fix='counts = "0.1"')
         if not 0 <= self.resample <= 10:
             raise RequestError(f"resample lies between 0 and 10 times the rows, not at {self.resample}.")
+        if not 1 <= self.hyper <= MOST_HYPER:
+            raise RequestError(
+                f"hyper lies between 1 and {MOST_HYPER:,} cells, not at {self.hyper}.", fix="hyper = 128"
+            )
 
     def plain(self) -> dict[str, Any]:
         """As JSON takes it."""
         return {name: getattr(self, name) for name in self.__slots__} | {"counts": str(exact(self.counts))}
 
 
+MOST_HYPER = 1_024
+OURS = ChainSpec()
 PAPER = ChainSpec(batch=23, steps=1_600, clip=1, rate=1e-3)
 """The settings of the thesis's code."""
+SEARCHED = ChainSpec(batch=32, steps=10**6, clip=1, rate=1e-4, search=True)
+"""The thesis's algorithm 12, which begins with five passes over the table in batches of 16."""
+PRESETS: Mapping[str, ChainSpec] = {"default": OURS, "paper": PAPER, "search": SEARCHED}
+
+
+def chain_from_plain(plain: Mapping[str, Any]) -> ChainSpec:
+    """The settings that a file says: those of its ``preset``, and what it says instead.
+
+    Raises:
+        RequestError: An unknown preset or setting, or a value that is out of range.
+    """
+    preset = str(plain.get("preset", "default"))
+    if preset not in PRESETS:
+        raise RequestError(f"There is no preset {preset!r}.", fix=f"preset = one of {', '.join(PRESETS)}")
+    known = [each.name for each in fields(ChainSpec)]
+    for name in plain:
+        if name != "preset" and name not in known:
+            raise RequestError(f"chain has no {str(name)[:40]!r}.", fix=f"use one of preset, {', '.join(known)}")
+    return replace(PRESETS[preset], **{name: value for name, value in plain.items() if name != "preset"})

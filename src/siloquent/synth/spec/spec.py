@@ -13,9 +13,11 @@ from typing import Any, Literal
 from siloquent.errors import RequestError
 from siloquent.privacy import exact
 from siloquent.privacy.prices import Budget, Exact
+from siloquent.synth.spec.chain import OURS, ChainSpec, chain_from_plain
 
 Quality = Literal["fast", "default", "best"]
 QUALITIES: tuple[Quality, ...] = ("fast", "default", "best")
+ENGINES = ("tree", "chain")
 MOST_ROWS = 10**8
 MOST_SHARES = Fraction(3, 5)
 
@@ -28,7 +30,7 @@ class SynthSpec:
         table: A declared table.
         budget: What the run may cost.
         rows: How many rows to put out; None: as many as the table has, up to noise.
-        engine: "tree", marginals on a junction tree.
+        engine: "tree", marginals on a junction tree; "chain", conditional models trained by noisy gradients (Kamino).
         quality: How much time and memory may go into the model: "fast", "default" or "best".
         columns: The columns to synthesise; None: all.
         targets: Columns that others will be predicted from: their joints with two others are measured too.
@@ -39,6 +41,8 @@ class SynthSpec:
         measure_rates: The share of the budget that buys the rates of the other soft constraints.
         report: The share of the budget that buys a comparison of the output with the truth.
         seed: Of the drawn rows; noise has none.
+        chain: How engine "chain" learns and draws.
+        weights: Of soft constraints in engine "chain", by their number: what each broken pair costs, for 5,000 rows.
     """
 
     table: str
@@ -54,6 +58,8 @@ class SynthSpec:
     measure_rates: Exact = 0
     report: Exact = "0.02"
     seed: int = 0
+    chain: ChainSpec = OURS
+    weights: Mapping[str, Exact] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("columns", "targets"):
@@ -76,6 +82,17 @@ class SynthSpec:
             raise RequestError(f"quality is one of {', '.join(QUALITIES)}, not {self.quality!r}.")
         if self.constraints not in ("declared", "none"):
             raise RequestError(f"constraints is 'declared' or 'none', not {self.constraints!r}.")
+        if self.engine not in ENGINES:
+            raise RequestError(f"There is no engine {self.engine!r}.", fix="engine = 'tree' or 'chain'")
+        if self.engine != "chain" and (self.weights or self.chain != OURS):
+            raise RequestError("chain and weights are settings of engine 'chain'.", fix="engine = 'chain'")
+        for name, weight in self.weights.items():
+            if not str(name).isdigit():
+                raise RequestError(
+                    f"weights are numbers by the number of a constraint, not {name!r} = {weight!r}.",
+                    fix='weights = { "3" = "0.7" }',
+                )
+            exact(weight)
 
     def _check_shares(self) -> None:
         for name in ("measure_rates", "report"):
@@ -100,7 +117,7 @@ class SynthSpec:
 
     def plain(self) -> dict[str, Any]:
         """The request as JSON takes it; amounts as exact text, so that equal requests are equal."""
-        return {
+        said: dict[str, Any] = {
             "table": self.table,
             "budget": self.budget.plain(),
             "rows": self.rows,
@@ -115,6 +132,10 @@ class SynthSpec:
             "report": str(exact(self.report)),
             "seed": self.seed,
         }
+        if self.engine == "chain":
+            said["chain"] = self.chain.plain()
+            said["weights"] = {name: str(exact(weight)) for name, weight in sorted(self.weights.items())}
+        return said
 
     def canonical(self) -> str:
         """The request in one form: what keys are bound to and releases show."""
@@ -142,6 +163,8 @@ def spec_from_plain(plain: Mapping[str, Any]) -> SynthSpec:
     values = {name: value for name, value in plain.items() if value is not None}
     values["budget"] = _budget(plain["budget"])
     try:
+        if isinstance(values.get("chain"), Mapping):
+            values["chain"] = chain_from_plain(values["chain"])
         return SynthSpec(**values)
     except (TypeError, AttributeError):
         raise RequestError("A value of the synthesis has the wrong type.", fix="see docs/reference/synth.md") from None
