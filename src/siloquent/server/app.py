@@ -17,13 +17,14 @@ from siloquent.server.desk import Desk
 from siloquent.server.guard import House
 from siloquent.server.jobs import Jobs
 from siloquent.server.limits import BodyLimit, Rates, Room, Slots
-from siloquent.server.routes import answers, collections, jobs, money, releases, tables, tokens
+from siloquent.server.routes import answers, collections, jobs, money, releases, silos, tables, tokens
 from siloquent.server.settings import Settings
 from siloquent.server.spending import Spending
 from siloquent.server.store import Store
 from siloquent.server.tokens import Tokens
 from siloquent.server.watch import Watch, Watched
 from siloquent.server.web import access, asking, books, declared, gathered
+from siloquent.server.web import silos as silo_pages
 from siloquent.server.web.pages import Pages
 from siloquent.version import VERSION
 
@@ -90,11 +91,11 @@ def make_app(folder: Path, settings: Settings) -> Any:
     )
     app.state.house, app.state.folder = house, folder
     problems.install(app)
-    for part in (tables, answers, jobs, releases, collections, money, tokens):
+    for part in (tables, answers, jobs, releases, collections, silos, money, tokens):
         app.include_router(part.router, prefix="/v1")
     _watchers(app)
     app.state.pages = Pages(app)
-    for part in (access, asking, declared, gathered, books):
+    for part in (access, asking, declared, gathered, silo_pages, books):
         app.include_router(part.router)
     headers = {**HEADERS, **({"Strict-Transport-Security": "max-age=31536000"} if settings.is_secure else {})}
     app.add_middleware(BodyLimit, settings=settings, headers=headers)

@@ -22,6 +22,7 @@ class Settings:
         trusted_proxy: The address of the one reverse proxy whose word about TLS and clients is taken; empty: none.
         rate_per_second, burst: Requests that one token may make.
         running: Answers that one token may have running; ``queue``: that all may have waiting.
+        bundle: The folder of the workspace's role in a federation, for the Sessions page; none there: none.
         access_log: A file that gets a line of JSON a request, or ``-`` for standard error; empty: none.
         slot_counts_ms, slot_answers_ms: Answers leave at whole multiples of these, so that times say nothing of rows.
     """
@@ -46,6 +47,7 @@ class Settings:
     slot_answers_ms: int = 250
     session_hours: int = 12
     access_log: str = ""
+    bundle: str = "bundle"
 
     def __post_init__(self) -> None:
         for one in fields(self):

@@ -42,6 +42,16 @@ def _search(session: Session, spec: dict[str, Any], key: str, max_cost: str | No
     return {"release": session.search.save(made).name}
 
 
+def _find(session: Session, spec: dict[str, Any], key: str, max_cost: str | None) -> dict[str, Any]:
+    from siloquent.documents.offers import found_document
+    from siloquent.search import request_from_plain
+    from siloquent.server.routes.silos import CATALOGUE
+
+    catalogue = session.workspace.folder / CATALOGUE
+    found = session.search.find(request_from_plain(spec), catalogue, key=key, max_cost=max_cost)
+    return {"found": found_document(found, None)}
+
+
 def _share(session: Session, spec: dict[str, Any], key: str, max_cost: str | None) -> dict[str, Any]:
     from siloquent.share import spec_from_plain
 
@@ -49,7 +59,7 @@ def _share(session: Session, spec: dict[str, Any], key: str, max_cost: str | Non
     return {"release": session.share.save(made).name}
 
 
-TASKS: Mapping[str, Work] = {"sketch": _sketch, "synth": _synth, "search": _search, "share": _share}
+TASKS: Mapping[str, Work] = {"sketch": _sketch, "synth": _synth, "search": _search, "find": _find, "share": _share}
 FILES = ("plan_file", "references")
 """Words of specs that name files of this machine: whoever comes over HTTP names none."""
 
@@ -70,7 +80,8 @@ def main(folder: Path, number: str, most_bytes: int) -> int:
             key = ledger_key_of(job["name"], job["key"])
             result = TASKS[job["task"]](session, json.loads(job["spec"]), key, job["max_cost"])
         state = "done"
-        store.write("INSERT OR IGNORE INTO release (id, name) VALUES (?, ?)", result["release"], job["name"])
+        if "release" in result:
+            store.write("INSERT OR IGNORE INTO release (id, name) VALUES (?, ?)", result["release"], job["name"])
     except Exception as failed:  # allowed: whatever it is, the queue hears of it; our own bugs keep their details
         problem = problem_of(failed)
         if problem.code == "internal":

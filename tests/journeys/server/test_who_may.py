@@ -11,9 +11,9 @@ from fastapi.routing import APIRoute
 from journeys.clinic import WARDS
 from journeys.served import Served
 from siloquent.server.roles import ROUTES
-from siloquent.server.routes import answers, collections, jobs, money, releases, tables, tokens
+from siloquent.server.routes import answers, collections, jobs, money, releases, silos, tables, tokens
 
-PARTS = (tables, answers, jobs, releases, collections, money, tokens)
+PARTS = (tables, answers, jobs, releases, collections, silos, money, tokens)
 BODIES: dict[str, dict[str, Any]] = {
     "explain": {"json": {"sql": WARDS}},
     "answer": {"json": {"sql": WARDS}},
@@ -23,6 +23,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "ask_release": {"json": {"kind": "modes"}},
     "send_reports": {"content": b"x"},
     "estimate": {"json": {"sql": WARDS}},
+    "adopt_dependencies": {"json": {"table": "visits", "pick": ["age -> ward"]}},
+    "decide_session": {"json": {"decision": "approved"}},
     "create_token": {"json": {"name": "x", "role": "analyst"}},
 }
 ROLES = {"ana": "analyst", "owner": "owner", "auditor": "auditor", "devices": "collector"}
@@ -38,7 +40,7 @@ def routes(served: Served) -> list[tuple[str, str, str]]:
 def filled(path: str) -> str:
     for name, value in {
         "{table}": "visits", "{job}": "j-000000000000", "{release}": "r-999999", "{file}": "answer.parquet",
-        "{account:path}": "visits@1/ana", "{token}": "00000000", "{collection}": "c",
+        "{account:path}": "visits@1/ana", "{token}": "00000000", "{collection}": "c", "{session}": "s",
     }.items():  # fmt: skip
         path = path.replace(name, value)
     return path

@@ -52,6 +52,19 @@ class TokenBody(Body):
     days: Annotated[int, Field(ge=1, le=365)] = 90
 
 
+class AdoptionBody(Body):
+    """Dependencies to declare, as "supplier -> city"."""
+
+    table: Name
+    pick: Annotated[list[Annotated[str, Field(min_length=1, max_length=1_000)]], Field(min_length=1, max_length=300)]
+
+
+class ApprovalBody(Body):
+    """An owner's word on a session."""
+
+    decision: Literal["approved", "refused"]
+
+
 class ReleaseQuestion(Body):
     """A question to a sketch; ``points``: one list of numbers a point, in the order of its features."""
 

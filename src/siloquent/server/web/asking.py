@@ -97,7 +97,10 @@ async def create_job(request: Request) -> Response:
 @router.get("/jobs/{job}")
 async def show_job(request: Request, job: str) -> Response:
     person = visitor(request, "owner", "analyst")
-    return render(request, "job.html", person, job=jobs.job_of(house_of(request), job, person))
+    found = jobs.job_of(house_of(request), job, person)
+    ranked = ((found["result"] or {}).get("found") or {}).get("ranked", [])
+    rows = [[one["offer"], one["name"], *(round(one[name], 3) for name in ("gain", "low", "high"))] for one in ranked]
+    return render(request, "job.html", person, job=found, ranked=rows[:MOST_ROWS])
 
 
 @router.post("/jobs/{job}/cancel")

@@ -1,0 +1,185 @@
+"""Work with other silos: dependencies that were found, catalogues of offers, sessions of a federation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+
+from siloquent.documents.dependencies import report_document
+from siloquent.documents.federation import session_document, status_document
+from siloquent.documents.offers import catalogue_document
+from siloquent.errors import ReleaseError, WorkspaceError
+from siloquent.server.guard import Guarded, House, Who, house_of
+from siloquent.server.problems import Refused, not_found
+from siloquent.server.routes.bodies import AdoptionBody, ApprovalBody
+from siloquent.server.routes.releases import manifest_of
+from siloquent.server.tokens import Person
+
+router = APIRouter(route_class=Guarded)
+CATALOGUE = "catalogue"
+
+
+@router.get("/releases/{release}/dependencies")
+async def show_dependencies(request: Request, release: str, person: Who) -> dict[str, Any]:
+    """The dependencies that a profile over silos found, with what its protocol told whom."""
+    return report_document(report_of(request, release, person), None)
+
+
+@router.post("/releases/{release}/adoption")
+async def adopt_dependencies(request: Request, release: str, body: AdoptionBody, person: Who) -> dict[str, Any]:
+    """Write dependencies that hold over all rows into a table's declaration."""
+    changed = await adopted(request, release, person, body.table, body.pick)
+    return {"schema": "siloquent/fd-adopted/1", "table": body.table, "adopted": body.pick, "changed": changed}
+
+
+@router.get("/catalogue")
+async def show_catalogue(request: Request, person: Who) -> dict[str, Any]:
+    """The offers in the workspace's catalogue, from declarations alone."""
+    return catalogue_of(Path(request.app.state.folder))
+
+
+@router.get("/sessions")
+async def list_sessions(request: Request, person: Who) -> dict[str, Any]:
+    """The federation that the workspace's bundle is a role of: its roles, its certificate's days, its sessions."""
+    return await federation_of(house_of(request), Path(request.app.state.folder), person)
+
+
+@router.get("/sessions/{session}")
+async def show_session(request: Request, session: str, person: Who) -> dict[str, Any]:
+    """One session: what is asked, and who is where and waited for since when, as the relay tells it now."""
+    return await session_of(house_of(request), Path(request.app.state.folder), person, session)
+
+
+@router.post("/sessions/{session}/approval")
+async def decide_session(request: Request, session: str, body: ApprovalBody, person: Who) -> dict[str, Any]:
+    """Approve or refuse a session that waits for its owner's word."""
+    return await decided(house_of(request), Path(request.app.state.folder), person, session, body.decision)
+
+
+def report_of(request: Request, release: str, person: Person) -> Any:
+    """The report in a release, if the person may see it and it is one.
+
+    Raises:
+        Refused: 404.
+    """
+    from siloquent.profile.release import load_report
+
+    folder = Path(request.app.state.folder) / "releases"
+    if manifest_of(house_of(request), folder, release, person)["task"] != "profile":
+        raise not_found()
+    try:
+        return load_report(folder / release)
+    except ReleaseError:
+        raise not_found() from None
+
+
+async def adopted(request: Request, release: str, person: Person, table: str, pick: list[str]) -> bool:
+    """Whether the declaration of ``table`` changed.
+
+    Raises:
+        SiloquentError: the report holds no such dependency over all rows, or the table no such column.
+    """
+    report = report_of(request, release, person)
+    return await house_of(request).desk.run(None, lambda session: bool(session.profile.adopt(report, table, pick)))
+
+
+def catalogue_of(folder: Path) -> dict[str, Any]:
+    """The workspace's catalogue as a document; one that is not there is empty."""
+    from siloquent.search import open_catalogue
+
+    if not (folder / CATALOGUE).is_dir():
+        return {"schema": "siloquent/catalogue/1", "folder": CATALOGUE, "offers": [], "fitting": [], "notes": []}
+    return {**catalogue_document(open_catalogue(folder / CATALOGUE), folder, []), "folder": CATALOGUE}
+
+
+async def federation_of(house: House, folder: Path, person: Person) -> dict[str, Any]:
+    """What this role's own bundle and journal tell; the relay is not asked."""
+
+    def work(_: Any) -> dict[str, Any]:
+        from siloquent.federation.checking import certificate_days
+        from siloquent.federation.running import open_journal
+
+        role = _bundle(folder, house.settings.bundle)
+        with open_journal(role) as journal:
+            sessions = sorted(journal.sessions(), key=lambda known: known.state != "invited")
+        days = certificate_days(role)
+        return {
+            "schema": "siloquent/federation/1",
+            "name": role.roster.name,
+            "version": role.roster.version,
+            "role": role.name,
+            "kind": role.kind,
+            "certificate": {"state": days.state, "found": days.found, "fix": days.fix},
+            "roles": [{"name": one.name, "kind": one.kind, "owner": one.owner} for one in role.roster.roles],
+            "sessions": [session_document(role, known) for known in sessions],
+        }
+
+    async with house.room.place(person.token):
+        return await house.desk.run(None, work)
+
+
+async def session_of(house: House, folder: Path, person: Person, session: str) -> dict[str, Any]:
+    """A session of this role's journal with what the relay tells of it; without an answer, with why there is none."""
+
+    def work(_: Any) -> dict[str, Any]:
+        from contextlib import closing
+
+        from siloquent.errors import ProtocolError
+        from siloquent.federation.running import open_journal
+        from siloquent.federation.transport import HttpTransport
+
+        role = _bundle(folder, house.settings.bundle)
+        with open_journal(role) as journal:
+            known = _known(journal, session)
+        status, silent = None, ""
+        try:
+            with closing(HttpTransport(role)) as transport:
+                status = status_document(transport.look(session), role.roster)
+        except ProtocolError as refused:
+            silent = refused.detail
+        asked = session_document(role, known)
+        return {"schema": "siloquent/federation-session/1", **asked, "status": status, "silent": silent}
+
+    async with house.room.place(person.token):
+        return await house.desk.run(None, work)
+
+
+async def decided(house: House, folder: Path, person: Person, session: str, decision: str) -> dict[str, Any]:
+    """The session's line after an owner's word.
+
+    Raises:
+        Refused: 409, it does not wait for one.
+    """
+
+    def work(_: Any) -> dict[str, Any]:
+        from siloquent.federation.running import open_journal
+
+        role = _bundle(folder, house.settings.bundle)
+        with open_journal(role) as journal:
+            known = _known(journal, session)
+            if not journal.decide(session, decision):
+                raise Refused(409, "conflict", f"This session is {known.state} already.", fix="GET /v1/sessions")
+        return {"schema": "siloquent/decision/1", "session": session, "decision": decision}
+
+    async with house.room.place(person.token):
+        return await house.desk.run(None, work)
+
+
+def _bundle(folder: Path, bundle: str) -> Any:
+    from siloquent.federation.bundle import read_bundle
+
+    try:
+        return read_bundle(folder / bundle)
+    except WorkspaceError:
+        detail = "This workspace takes part in no federation: it has no bundle."
+        raise Refused(404, "not_found", detail, fix='bundle = "DIR" in [server]') from None
+
+
+def _known(journal: Any, session: str) -> Any:
+    known = next((one for one in journal.sessions() if one.id == session), None)
+    if known is None:
+        raise not_found()
+    return known
