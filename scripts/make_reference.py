@@ -201,7 +201,7 @@ def http_page() -> str:
     from siloquent.server.watch import METRICS
 
     lines = ["# HTTP", MADE, "", HTTP_WORDS]
-    for name in ("tables", "answers", "jobs", "releases", "collections", "money", "tokens"):
+    for name in ("tables", "answers", "jobs", "releases", "collections", "silos", "money", "tokens"):
         router = import_module(f"siloquent.server.routes.{name}").router
         for route in (one for one in router.routes if isinstance(one, APIRoute)):
             method, path = ", ".join(sorted(route.methods or ())), route.path.replace(":path", "")
