@@ -19,13 +19,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.row import Options, Row
+from siloquent.errors import ProtocolError
 from siloquent.federation import operator
 from siloquent.federation.bundle import Bundle, read_bundle
 from siloquent.federation.channel import Channel
@@ -35,7 +36,9 @@ from siloquent.federation.operator import Described
 from siloquent.federation.policy import Policy, Rule
 from siloquent.federation.relay.rates import Rates
 from siloquent.federation.relay.server import run_relay
-from siloquent.federation.running import moderate, serve
+from siloquent.federation.role import begin, hold
+from siloquent.federation.running import _beating as beating
+from siloquent.federation.running import moderate, open_peer, polling, serve
 from siloquent.federation.seal import SEAL_BYTES
 from siloquent.federation.sums import PROTOCOL, SERVICE, Sum, SumSpec, collect, give, worker_part
 from siloquent.federation.transport import HttpTransport
@@ -54,6 +57,8 @@ def rows(options: Options) -> Iterator[Row]:
         yield from _relay(options)
     if options.wants("sum"):
         yield from _sum(options)
+    if options.wants("awaited"):
+        yield _awaited()
     if options.wants("sumfaults"):
         yield from _faults(50 if options.quick else 1_000)
 
@@ -118,6 +123,48 @@ def _sum(options: Options) -> Iterator[Row]:
         yield Row(
             "sum-sent", ours=sent["north"] / 1e6, goal=8.1 * length / 1e6, unit="MB", how="by one party, all of it"
         )
+
+
+def _awaited() -> Row:
+    """How soon the relay says for whom a moderator waits: one party of three never starts, three times."""
+    spec = SumSpec("benchmark", 10, 2**30, parties=3, min_parties=3)
+    deadline = 8
+    asked = Invitation(
+        PROTOCOL, "test", SERVICE, body={"sum": spec.to_json()}, min_parties=3, session_deadline_s=deadline
+    )
+    here = [name for name in (*PARTIES, *WORKERS) if name != "hill"]
+    with _federation() as folder, ExitStack() as stack:
+        for name in here:
+            stack.enter_context(_process(_member, folder / name, spec))
+        north = stack.enter_context(closing(HttpTransport(read_bundle(folder / "w1"))))
+        office, taken = read_bundle(folder / "office"), []
+        for _ in range(3):
+            with open_peer(office) as peer, polling(peer), beating(peer, lambda channel: None) as shown:
+                session = begin(peer, asked, (*PARTIES, *WORKERS))
+                holds = threading.Thread(target=_holds, args=(peer, asked, session, shown))
+                holds.start()
+                taken.append(_until_named(north, session, "hill"))
+                holds.join()
+    return Row(
+        "awaited", ours=max(taken), goal=2, unit="s", how="from the invitation to the status that names it, most of 3"
+    )
+
+
+def _holds(peer: Any, asked: Invitation, session: str, shown: Any) -> None:
+    with suppress(ProtocolError):  # it ends at its deadline
+        hold(peer, asked, (*PARTIES, *WORKERS), lambda *_: None, session=session, started=shown)
+
+
+def _until_named(transport: HttpTransport, session: str, name: str) -> float:
+    """Seconds until a member who looks at the relay is told that the office waits for ``name``."""
+    began = time.perf_counter()
+    while time.perf_counter() - began < 30:
+        with suppress(ProtocolError):  # the session is not there yet
+            lines = {line["role"]: line["waiting_for"] for line in transport.look(session)["roles"]}
+            if name in lines["office"]:
+                return time.perf_counter() - began
+        time.sleep(0.02)
+    raise TimeoutError("nobody was named")
 
 
 def _faults(runs: int) -> Iterator[Row]:

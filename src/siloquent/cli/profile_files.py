@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from siloquent.cli.federation_words import since
 from siloquent.cli.search_files import read_toml
 from siloquent.cli.sketch_files import in_workspace, release_path
 from siloquent.errors import RequestError, UnknownName
@@ -95,7 +96,7 @@ class WaitingLines:
         if status.waiting_for and time.monotonic() - self._last >= SILENCE_S:
             self._last = time.monotonic()
             names = ", ".join(status.waiting_for)
-            self._screen.note(f"{status.step}: waiting for {names} since {status.since_s:.0f} s")
+            self._screen.note(f"{status.step}: waiting for {names} {since(status.since_s)}")
 
 
 def release_place(options: Options, output: str) -> Path:
