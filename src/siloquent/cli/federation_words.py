@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from siloquent.cli.screen import LEFT, RIGHT, Screen
-from siloquent.documents.federation import sentence, status_document
+from siloquent.documents.federation import sentence, since, status_document
 
 if TYPE_CHECKING:
     from siloquent.federation.roster import Roster
 
-__all__ = ["sentence", "show_status", "status_document"]
+__all__ = ["sentence", "show_status", "since", "status_document"]
 
 
 def show_status(screen: Screen, told: dict[str, Any], roster: Roster) -> None:

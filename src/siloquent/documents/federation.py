@@ -8,6 +8,17 @@ if TYPE_CHECKING:
     from siloquent.federation.bundle import Bundle
     from siloquent.federation.roster import Roster
 
+LATE_SECONDS = 30
+
+
+def since(seconds: float) -> str:
+    """For how long somebody is awaited; who is awaited for 30 seconds is called late.
+
+    >>> since(12), since(31.4)
+    ('since 12 s', 'since 31 s, late')
+    """
+    return f"since {seconds:.0f} s" + (", late" if seconds >= LATE_SECONDS else "")
+
 
 def sentence(told: dict[str, Any]) -> str:
     """Who is waited for since when, in one sentence.
@@ -30,7 +41,7 @@ def sentence(told: dict[str, Any]) -> str:
     line, name = max(ends, key=lambda end: end[0]["since_s"])
     seen = next((other["seen_s"] for other in told["roles"] if other["role"] == name), -1)
     last = f"last seen {seen} s ago" if seen >= 0 else "never seen"
-    return f"step {line['step']}: {line['role']} waits for {name} since {line['since_s']} s ({last})"
+    return f"step {line['step']}: {line['role']} waits for {name} {since(line['since_s'])} ({last})"
 
 
 def status_document(told: dict[str, Any], roster: Roster) -> dict[str, Any]:
