@@ -220,8 +220,8 @@ def by_refusal(
 ) -> None:
     """Draw the target of the rows ``at``, in place, by accepting v ~ chance with exp(-weight x partners).
 
-    Acceptance is relative to the most likely outcome. After so many ``refusals`` the value is drawn from the law itself,
-    so the law is that of ``PairTables.draw`` in any case.
+    Acceptance is relative to the most likely outcome. After ``refusals`` the value is drawn from the law itself, so
+    the law is that of ``PairTables.draw`` in any case.
 
     Args:
         cells: Shape (rows, columns), int64 and contiguous.

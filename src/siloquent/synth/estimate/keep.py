@@ -33,6 +33,8 @@ __all__ = [
     "violations",
 ]
 
+BLIND = 3
+"""How often the columns of a constraint that equal rows break are drawn without regard to the model."""
 Tables = Mapping[int, DependencyTable]
 """FD tables by the number of their constraint."""
 
@@ -57,8 +59,7 @@ def keep(
         SiloquentError: A hard constraint is broken at the end. That is our bug; nothing may be released.
         ConstraintProblem: Equal rows break a constraint (a key, say), and there are fewer combinations than rows.
     """
-    kept = walked(rows, compiled, tables, random, groups=groups)
-    broken = broken_hard(kept, compiled)
+    kept, broken = _tried(rows, compiled, tables, random, groups)
     if broken and not all(one.form is None or one.form.is_irreflexive for one in broken):
         raise ConstraintProblem(
             f"{'; '.join(one.text for one in broken)}: equal rows break it, and {len(kept):,} different ones that "
@@ -71,6 +72,48 @@ def keep(
             "Nothing was written."
         )
     return kept
+
+
+def _tried(
+    rows: NDArray[np.integer],
+    compiled: CompiledConstraints,
+    tables: Tables,
+    random: np.random.Generator,
+    groups: Groups | None,
+) -> tuple[NDArray[np.int32], tuple[CompiledConstraint, ...]]:
+    """Rows after all passes, and what they still break.
+
+    Where equal rows break a constraint, the model's rows may not fit between one another, though rows of the uniform
+    model did before anything was paid: then the columns of its pass are taken from such rows, whatever the model says.
+    """
+    kept, broken = rows.astype(np.int32), compiled.hard
+    for attempt in range(BLIND + 1):
+        try:
+            kept = walked(rows, compiled, tables, random, groups=groups)
+        except ConstraintProblem:
+            if attempt == BLIND or not compiled.reflexive:
+                raise
+        else:
+            broken = broken_hard(kept, compiled)
+            if not broken or not compiled.reflexive:
+                break
+        numbers = {one.number for one in compiled.reflexive}
+        names = {name for step in compiled.passes if numbers & set(step.constraints) for name in step.writes}
+        try:
+            blind = walked(uniform(compiled, len(rows), seed=attempt), compiled, tables, np.random.default_rng(attempt))
+        except ConstraintProblem:
+            continue
+        rows = rows.copy()
+        columns = compiled.columns(names)
+        rows[:, columns] = blind[:, columns]
+    return kept, broken
+
+
+def uniform(compiled: CompiledConstraints, rows: int, *, seed: int) -> NDArray[np.int64]:
+    """Rows of the uniform model, as cells, shape (rows, attributes)."""
+    random = np.random.default_rng(seed)
+    # An identifying column with more cells than int32 counts has no constraint over cells of its own.
+    return np.stack([random.integers(0, min(size, 2**31 - 1), rows) for size in compiled.sizes], axis=1)
 
 
 def walked(

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from siloquent.errors import ConstraintProblem
-from siloquent.synth.estimate.keep import broken_hard, dependency_table, walked
+from siloquent.synth.estimate.keep import broken_hard, dependency_table, uniform, walked
 from siloquent.synth.estimate.keep_masks import clean
 from siloquent.synth.spec.compiled import CompiledConstraint, CompiledConstraints, Mask
 
@@ -28,14 +28,15 @@ def check_consistency(compiled: CompiledConstraints, *, rows: int = ROWS) -> Non
     for masks in _connected(compiled.masks):
         _check_masks(masks, compiled)
     random = np.random.default_rng(0)
-    # An identifying column with more cells than int32 counts has no constraint over cells of its own.
-    drawn = np.stack([random.integers(0, min(size, 2**31 - 1), rows) for size in compiled.sizes], axis=1)
+    drawn = uniform(compiled, rows, seed=0)
     tables = {need.constraint: dependency_table(need, None, deviation=1.0, random=random) for need in compiled.needs}
     try:
         kept = walked(drawn, compiled, tables, random)
     except ConstraintProblem as problem:
         raise _refused(problem.detail, (), compiled) from None
     broken = broken_hard(kept, compiled)
+    if broken and set(broken) <= set(compiled.reflexive):
+        raise _refused(f"Equal rows break these, and {rows:,} rows that do not were not found.", broken, compiled)
     if broken:
         raise _refused("These constraints cannot be kept together: rows of every kind break them.", broken, compiled)
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
-from siloquent.errors import AccuracyUnreachable, RequestError
+from siloquent.errors import AccuracyUnreachable, ConstraintProblem, RequestError
 from siloquent.privacy import Composed, Event, accountant, digits, exact
 from siloquent.synth.plan.budget import (
     ONE_WAY,
@@ -24,6 +24,8 @@ from siloquent.synth.plan.budget import (
     two_thirds,
 )
 from siloquent.synth.plan.constraints import Circumstances, compile_constraints
+from siloquent.synth.plan.constraints_probe import ROWS as PROBED
+from siloquent.synth.plan.constraints_probe import check_consistency
 from siloquent.synth.plan.fine import fine_of, levels_of
 from siloquent.synth.spec.compiled import CompiledConstraints, TableNeed
 from siloquent.synth.spec.fine import Fine
@@ -215,8 +217,23 @@ def plan_tree(spec: SynthSpec, schema: TableSchema, *, tables: bool = True) -> T
         circumstances=Circumstances(
             spec.rows, first.deviation, table.deviation, tuple(sorted(spec.references)), tables
         ),
+        probe=False,
     )
+    _require_rows(spec, schema, compiled)
+    # What equal rows break is tried on as many rows as are asked for.
+    check_consistency(compiled, rows=spec.rows if compiled.reflexive and spec.rows else PROBED)
     return _split(spec, schema, compiled, amount=amount, law=law, unit=unit)
+
+
+def _require_rows(spec: SynthSpec, schema: TableSchema, compiled: CompiledConstraints) -> None:
+    """Whether rows can be found is tried before anything is paid, so their number must be known by then."""
+    if compiled.reflexive and spec.rows is None:
+        first = compiled.reflexive[0]
+        raise ConstraintProblem(
+            f"Constraint {first.number} ({first.text}) is broken by two equal rows, so it limits how many rows "
+            "there can be: say how many are wanted.",
+            fix=f"rows = {schema.size_hint or 1000}",
+        )
 
 
 def _columns(spec: SynthSpec, schema: TableSchema) -> tuple[str, ...]:

@@ -329,6 +329,12 @@ class CompiledConstraints:
     passes: tuple[Pass, ...]
     notes: tuple[str, ...] = ()
 
+    @property
+    def reflexive(self) -> tuple[CompiledConstraint, ...]:
+        """The hard constraints over two rows that equal rows break: they limit how many rows there can be."""
+        binary = (one for one in self.hard if one.form is not None and one.form.is_binary)
+        return tuple(one for one in binary if one.form is not None and not one.form.is_irreflexive)
+
     def column(self, name: str) -> int:
         """The column of the row matrix that holds ``name``."""
         return self.attributes.index(name)
