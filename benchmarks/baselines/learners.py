@@ -11,29 +11,46 @@ Floats = NDArray[np.float64]
 Random = np.random.Generator
 
 
-def objective_perturbation(X: Floats, y: Floats, *, epsilon: float, random: Random, penalty: float = 1e-3) -> Floats:
-    """Logistic regression with noise in the objective; rows of X have length at most 1, y is -1 or 1. Weights (d,).
+def objective_perturbation(
+    X: Floats, y: Floats, *, epsilon: float, random: Random, penalty: float = 1e-3, huber: float | None = None
+) -> Floats:
+    """Logistic regression, or a ``huber``-smooth SVM, with noise in the objective. Weights (d,).
 
-    Source: "Differentially Private Empirical Risk Minimization" (JMLR 2011), algorithm 2, c = 1/4.
+    Args:
+        X: Rows of length at most 1. y: -1 or 1.
+        huber: The half width in which the hinge is a parabola; None: logistic loss.
+    Source: "Differentially Private Empirical Risk Minimization" (JMLR 2011), algorithm 2, c = 1/4, or 1/(2 huber).
     """
     from scipy.optimize import minimize
 
     n, d = X.shape
-    left = epsilon - 2 * math.log1p(0.25 / (n * penalty))
+    c = 0.25 if huber is None else 1 / (2 * huber)
+    left = epsilon - 2 * math.log1p(c / (n * penalty))
     if left <= 0:
-        penalty = 0.25 / (n * math.expm1(epsilon / 4))
+        penalty = c / (n * math.expm1(epsilon / 4))
         left = epsilon / 2
     direction = random.standard_normal(d)
     b = direction / np.linalg.norm(direction) * random.gamma(d, 2 / left)
+    of_margin = logistic_loss if huber is None else huber_loss
 
     def loss(w: Floats) -> tuple[float, Floats]:
-        margin = y * (X @ w)
-        value = np.logaddexp(0, -margin).mean() + b @ w / n + penalty / 2 * w @ w
-        slope = -(y / (1 + np.exp(np.clip(margin, -500, 500)))) @ X / n + b / n + penalty * w
-        return float(value), np.asarray(slope)
+        values, slopes = of_margin(y * (X @ w), huber or 0.0)
+        value = values.mean() + b @ w / n + penalty / 2 * w @ w
+        return float(value), np.asarray((y * slopes) @ X / n + b / n + penalty * w)
 
     found = minimize(loss, np.zeros(d), jac=True, method="L-BFGS-B")
     return np.asarray(found.x)
+
+
+def logistic_loss(margin: Floats, _: float = 0.0) -> tuple[Floats, Floats]:
+    """The logistic loss of each margin, and its slope."""
+    return np.logaddexp(0, -margin), -1 / (1 + np.exp(np.clip(margin, -500, 500)))
+
+
+def huber_loss(margin: Floats, width: float) -> tuple[Floats, Floats]:
+    """The hinge of each margin, a parabola within ``width`` of 1, and its slope; never curved more than 1/(2 width)."""
+    near = np.clip(1 + width - margin, 0, 2 * width)
+    return near**2 / (4 * width) + np.maximum(1 - width - margin, 0), -near / (2 * width)
 
 
 def in_unit_ball(X: Floats) -> Floats:

@@ -6,74 +6,89 @@ The trees here have p levels: those counted on the way down, then the leaves bel
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-SWEEPS = 200
-STILL = 1e-6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rises:
+    """Functions of a multiplier, one a node: 0 at first, then rising by ``rate`` more from each ``start`` on.
+
+    Terms are sorted by ``node``, then by ``start``; every rate is positive, so the functions are convex.
+    """
+
+    node: Integers
+    start: Floats
+    rate: Floats
+
+    def at(self, multiplier: Floats) -> Floats:
+        """The value of each node's function at its multiplier (nodes,)."""
+        terms = self.rate * np.maximum(multiplier[self.node] - self.start, 0.0)
+        return np.bincount(self.node, weights=terms, minlength=len(multiplier)).astype(np.float64)
+
+    def added_up(self, parent: Integers) -> _Rises:
+        """The sum of each parent's children."""
+        above = parent[self.node]
+        order = np.lexsort((self.start, above))
+        return _Rises(above[order], self.start[order], self.rate[order])
+
+    def against(self, weight: Floats, count: Floats) -> _Rises:
+        """How a node's size answers a multiplier when the node also pays weight (size - count)^2, both (nodes,).
+
+        With size x = S(l) below, the multiplier above is l + 2 weight (x - count): the same points, moved along.
+        """
+        first = np.flatnonzero(np.diff(self.node, prepend=-1))
+        begun = np.repeat(first, np.diff(first, append=len(self.node)))
+        w, c = weight[self.node], count[self.node]
+        total = np.cumsum(self.rate)
+        slope = total - (total - self.rate)[begun]
+        gained = np.concatenate([[0.0], slope[:-1] * np.diff(self.start)])
+        gained[first] = 0.0
+        size = np.cumsum(gained)
+        size = size - size[begun]
+        moved = slope / (1 + 2 * w * slope)
+        rate = np.diff(moved, prepend=0.0)
+        rate[first] = moved[first]
+        return _Rises(self.node, 2 * w * (size - c) + self.start, np.maximum(rate, 0.0))
 
 
 def consistent(counts: Sequence[Floats], weights: Sequence[Floats], parents: Sequence[Integers]) -> list[Floats]:
-    """The counts nearest to ``counts`` in weighted squares that add up and are not negative.
+    """The counts nearest to ``counts`` in weighted squares that add up and are not negative: exactly, in one pass.
 
     Args:
         counts: Noisy counts of each level, root first.
-        weights: Of each count, above 0: the inverse of its variance, or the paper's 1 / nodes of its level.
-        parents: Of each level but the first: the parent of each node.
+        weights: Of each count, above 0: the paper's are 1 / nodes of its level.
+        parents: Of each level but the first: the parent of each node, in order; every node has children.
     Source:
-        Dykstra's alternating projections between the counts that add up (in closed form, see ``summing``) and those
-        that are not negative, in one norm: they converge to the nearest point of both. The program is that of
-        "Privacy-Preserving Federated Data Sharing" (AAMAS 2019), algorithm 5, line 3.
+        The program of "Privacy-Preserving Federated Data Sharing" (AAMAS 2019), algorithm 5, line 3. A node's size at
+        the optimum is a convex, piecewise linear function of the multiplier of its sum, known from its children's
+        (upwards); then multipliers go down from the root's, which is 0.
     """
-    found = [count.astype(np.float64) for count in counts]
-    owed = [np.zeros_like(count) for count in found]
-    for _ in range(SWEEPS):
-        before = found
-        summed = summing(found, weights, parents)
-        found = [np.maximum(count + debt, 0.0) for count, debt in zip(summed, owed, strict=True)]
-        owed = [count + debt - clipped for count, debt, clipped in zip(summed, owed, found, strict=True)]
-        if max(float(np.abs(now - then).max()) for now, then in zip(found, before, strict=True)) < STILL:
-            break
-    return _exactly(found, parents)
+    last = len(counts) - 1
+    answers = _Rises(np.arange(len(counts[last])), -2 * weights[last] * counts[last], 1 / (2 * weights[last]))
+    kept: list[_Rises] = []
+    for level in range(last - 1, -1, -1):
+        answers = answers.added_up(parents[level]).against(weights[level], counts[level])
+        kept.insert(0, answers)
+    multiplier = np.zeros(len(counts[0]))
+    for level in range(last):
+        size = kept[level].at(multiplier)
+        multiplier = (multiplier - 2 * weights[level] * (size - counts[level]))[parents[level]]
+    leaves = np.maximum(counts[last] + multiplier / (2 * weights[last]), 0.0)
+    return _exactly(leaves, [len(count) for count in counts], parents)
 
 
-def summing(counts: Sequence[Floats], weights: Sequence[Floats], parents: Sequence[Integers]) -> list[Floats]:
-    """The nearest counts that add up, whatever their signs: one pass upwards, one downwards.
-
-    Upwards, each node weighs its own count against the sum of its children's; downwards, what a node was given more
-    than its children say is dealt out by the inverse of their weights.
-    """
-    best, weight = [count.copy() for count in counts], [w.copy() for w in weights]
-    sums: list[Floats] = [np.zeros(0)] * len(counts)
-    shares: list[Floats] = [np.zeros(0)] * len(counts)
-    for level in range(len(counts) - 2, -1, -1):
-        nodes, parent = len(counts[level]), parents[level]
-        sums[level] = _sums(parent, best[level + 1], nodes)
-        shares[level] = _sums(parent, 1 / weight[level + 1], nodes)
-        below = 1 / shares[level]
-        best[level] = (weight[level] * best[level] + below * sums[level]) / (weight[level] + below)
-        weight[level] = weight[level] + below
-    found = [best[0]]
-    for level, parent in enumerate(parents):
-        more = (found[level] - sums[level]) / shares[level]
-        found.append(best[level + 1] + more[parent] / weight[level + 1])
-    return found
-
-
-def _exactly(found: list[Floats], parents: Sequence[Integers]) -> list[Floats]:
+def _exactly(leaves: Floats, nodes: Sequence[int], parents: Sequence[Integers]) -> list[Floats]:
     """Counts that add up to the last digit: leaves as they are, every other level from the one below."""
-    made = [found[-1]]
-    for parent, count in zip(reversed(parents), reversed(found[:-1]), strict=True):
-        made.insert(0, _sums(parent, made[0], len(count)))
+    made = [leaves]
+    for parent, count in zip(reversed(parents), reversed(nodes[:-1]), strict=True):
+        made.insert(0, np.bincount(parent, weights=made[0], minlength=count).astype(np.float64))
     return made
-
-
-def _sums(parent: Integers, values: Floats, nodes: int) -> Floats:
-    """The sums of each parent's children, shape (nodes,)."""
-    return np.bincount(parent, weights=values, minlength=nodes).astype(np.float64)
 
 
 def whole_rows(counts: Floats, rng: np.random.Generator) -> Integers:

@@ -15,7 +15,7 @@ from siloquent.share.estimate.pool import check_together, most_rows, rows_within
 from siloquent.share.estimate.stack import Fit, fit_alone
 from siloquent.share.release import ShareRelease
 from siloquent.share.scores import Scores
-from siloquent.share.spec import Agreement
+from siloquent.share.spec import TreeSpec
 from siloquent.share.trees import Skeleton, regrown, seed_of_words
 
 Floats = NDArray[np.float64]
@@ -58,29 +58,16 @@ def grown_from(release: ShareRelease, encoding: Encoding, *, optimise: bool = Tr
         ) from None
     levels = np.split(release.values["levels"].astype(np.float64), np.cumsum(nodes)[:-1])
     sizes = leaves.sum(axis=1).astype(np.float64)
-    rows = _consistent(release.agreement, skeleton, levels, sizes, release) if optimise else np.maximum(sizes, 0.0)
+    rows = _consistent(tree, skeleton, levels, sizes) if optimise else np.maximum(sizes, 0.0)
     return Grown(skeleton, leaves.argmax(axis=1), rows)
 
 
-def _consistent(
-    agreement: Agreement, skeleton: Skeleton, levels: list[Floats], sizes: Floats, release: ShareRelease
-) -> Floats:
-    tree, last = agreement.tree, len(skeleton.levels) - 1
+def _consistent(tree: TreeSpec, skeleton: Skeleton, levels: list[Floats], sizes: Floats) -> Floats:
+    """Of each leaf, the rows that fit the levels' counts. Weights: docs/decisions/share-tree-weights.md."""
     parents = [skeleton.ancestors(depth, depth + 1) for depth in range(tree.p - 2)]
-    parents.append(skeleton.ancestors(tree.p - 2, last))
+    parents.append(skeleton.ancestors(tree.p - 2, len(skeleton.levels) - 1))
     counts = [*levels, sizes]
-    if tree.variant == "aamas-2019":
-        weights = [np.full(len(count), 1 / len(count)) for count in counts]
-    else:
-        weights = _precisions(skeleton, levels, release)
-    return consistent(counts, weights, parents)[-1]
-
-
-def _precisions(skeleton: Skeleton, levels: list[Floats], release: ShareRelease) -> list[Floats]:
-    """The inverse variance of each count; release.noise holds leaves' by number of splits above, then the levels'."""
-    of_leaves = np.array([float(noise.variance) for noise in release.noise[:-1]])
-    of_levels = float(release.noise[-1].variance)
-    return [*(np.full(len(level), 1 / of_levels) for level in levels), 1 / of_leaves[skeleton.leaves.splits]]
+    return consistent(counts, [np.full(len(count), 1 / len(count)) for count in counts], parents)[-1]
 
 
 def rows_of_trees(releases: Sequence[ShareRelease], rng: np.random.Generator, count: int | None = None) -> Integers:
