@@ -47,7 +47,7 @@ class TestStrategy(MechanismContract):
         return price_strategy(compiled, wanted)
 
     def assert_right(self, compiled: Compiled, priced: Priced, values: NDArray[np.int64], x: NDArray[np.int64]) -> None:
-        backs = reconstructions(compiled, priced.strategy)  # type: ignore[arg-type]
+        backs = reconstructions(compiled, priced.strategy)
         assert backs is not None
         assert np.abs(np.hstack(backs) @ values - answers(compiled, [x])).max() <= ALPHA
 
@@ -109,6 +109,6 @@ class TestTopFactorisation(MechanismContract):
         return price_top_factorisation(compiled, wanted)
 
     def assert_right(self, compiled: Compiled, priced: Priced, values: NDArray[np.int64], x: NDArray[np.int64]) -> None:
-        backs = reconstructions(compiled, priced.strategy)  # type: ignore[arg-type]
+        backs = reconstructions(compiled, priced.strategy)
         assert backs is not None
         assert best(np.rint(np.hstack(backs) @ values).astype(np.int64), 3).tolist() == [9, 8, 7]

@@ -18,9 +18,11 @@ from siloquent.explore.measure.base import Priced, Wanted
 from siloquent.explore.measure.quantile import Ranked, each_beta, price_exponential, price_flip, total_change
 from siloquent.explore.measure.ranks import price_ranks
 from siloquent.explore.plan.compiled import Compiled
+from siloquent.explore.plan.keys import keys_of
 from siloquent.explore.plan.lookups import resolved
 from siloquent.explore.plan.planner import MOST_UNITS, Candidate, Plan, allowed_cost, error_bound, fits
-from siloquent.explore.plan.predicates import Key, compile_keys, keys_of
+from siloquent.explore.plan.predicates import compile_keys
+from siloquent.explore.plan.space import Key
 from siloquent.explore.spec.aggregates import Quantile, Ranks
 from siloquent.explore.spec.query import Accuracy, GroupBy, Query, SomeGroups, Spend
 from siloquent.explore.spec.sql import EVERY_ROW

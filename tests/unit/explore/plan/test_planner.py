@@ -10,6 +10,7 @@ import pytest
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.explore.plan.planner import least_error, plan
 from siloquent.explore.spec import parse
+from siloquent.maths import promises
 from siloquent.privacy import Cost, DiscreteGaussian, DiscreteLaplace, GeometricTopK, PermuteAndFlip, accountant
 from unit.explore.plan.tables import PLENTY, planned, table
 
@@ -192,3 +193,15 @@ def test_sums_of_short_numbers_are_exact_before_the_noise() -> None:
     summed = planned("SELECT sex, SUM(age) FROM visits GROUP BY sex ERROR 5000").compiled.summed
     assert summed is not None
     assert (summed.quantum, summed.lowest, summed.highest, summed.grid) == (1, 0, 99, Decimal(1))
+
+
+@pytest.mark.parametrize(("tail", "slacks"), [("HAVING SUM(cost) > 90000", 1), ("ORDER BY SUM(cost) DESC LIMIT 3", 2)])
+def test_the_rounding_of_large_sums_is_taken_off_the_bound_of_each_that_is_compared(tail: str, slacks: int) -> None:
+    """A top-k list compares two rounded sums, an iceberg question one with its threshold."""
+    found = planned(f"SELECT ward FROM visits GROUP BY ward {tail} ERROR 10016")
+    compiled = found.compiled
+    assert (compiled.grid, compiled.slack) == (64, Fraction(1, 2))
+    law = promises.LaplaceTop(10, 3) if slacks == 2 else promises.LaplaceAbove(10)
+    m = promises.smallest_breaking(Fraction(10_016) / compiled.grid - slacks * compiled.slack)
+    (laplace,) = [one.priced.event for one in found.candidates if one.priced.name == "laplace"]
+    assert laplace.scale == promises.largest_scale(law, m, 1 / 2000)  # type: ignore[union-attr]

@@ -1,0 +1,130 @@
+"""Keys of groups: GROUP BY, CUBE, HISTOGRAM and PREFIX as ways to part declared cells, without data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from siloquent.errors import RequestError
+from siloquent.explore.plan.atoms import TRUE, places_through, values_of
+from siloquent.explore.plan.compiled import Part
+from siloquent.explore.plan.space import Key, Space, tests_in
+from siloquent.explore.spec.forms import attribute_of
+from siloquent.explore.spec.predicate import Column, Expression, Predicate, Through
+from siloquent.explore.spec.query import MOST_PREDICATES, Cube, GroupBy, Ranges
+from siloquent.explore.spec.render import render_expression
+from siloquent.schema import Attribute, Domain
+
+MOST_WEIGHTS = 25 * 10**6
+MOST_DATES = 10_000
+
+
+def every_key(workload: GroupBy | Cube | Ranges | Any, domain: Domain) -> tuple[list[Key], bool]:
+    """The keys of ``workload``, and whether each range holds all before it.
+
+    Raises:
+        UnknownName, RequestError: as ``compile_workload``.
+    """
+    if isinstance(workload, Ranges):
+        return [_ranges(workload, domain[workload.attribute])], workload.shape == "prefix"
+    expressions = workload.keys if isinstance(workload, GroupBy) else [Column(name) for name in workload.attributes]
+    keys = [_key(expression, domain) for expression in expressions]
+    if math.prod(len(key.labels) for key in keys) > MOST_PREDICATES:
+        raise RequestError(
+            f"The question makes more than {MOST_PREDICATES:,} groups.", fix="group by fewer or coarser keys"
+        )
+    return keys, False
+
+
+def keys_of(workload: GroupBy, domain: Domain) -> list[Key]:
+    """The keys of GROUP BY.
+
+    Raises:
+        UnknownName, RequestError: as ``compile_workload``.
+    """
+    return every_key(workload, domain)[0]
+
+
+def _key(expression: Expression, domain: Domain) -> Key:
+    name = attribute_of(expression)
+    assert name is not None
+    attribute = domain[name]
+    if isinstance(expression, Through):
+        public = _key(Column(expression.attribute.name), Domain((expression.attribute,)))
+        return replace(public, attribute=attribute.name, groups=public.groups[places_through(expression)])
+    if not isinstance(expression, Column):
+        return _expression_key(expression, attribute)
+    if attribute.is_numeric:
+        if not attribute.edges:
+            raise RequestError(
+                f"Attribute {attribute.name!r} is a number without declared bins, so it cannot be grouped by as it is.",
+                fix=f"GROUP BY {attribute.name} // 10, or bins = {{ width = .. }} in its declaration",
+            )
+        return Key(attribute.name, attribute.bin_of(), tuple(attribute.bin_labels()), attribute.name)
+    if not attribute.is_countable or (attribute.is_temporal and attribute.steps > MOST_DATES):
+        fix = f"GROUP BY year({attribute.name})" if attribute.is_temporal else "group by a category"
+        raise RequestError(f"Attribute {attribute.name!r} cannot be grouped by as it is.", fix=fix)
+    groups = np.append(np.arange(attribute.size), -1)
+    return Key(attribute.name, groups, tuple(attribute.label(i) for i in range(attribute.size)), attribute.name)
+
+
+def _expression_key(expression: Expression, attribute: Attribute) -> Key:
+    values = values_of(expression, attribute)
+    found, inverse = np.unique(values.data[values.known], return_inverse=True)
+    groups = np.full(len(values.data), -1, dtype=np.int64)
+    groups[values.known] = inverse
+    labels = [_label(value) for value in found]
+    if attribute.null == "cell":
+        groups[attribute.size - 1] = len(labels)
+        labels.append(None)
+    return Key(attribute.name, groups, tuple(labels), render_expression(expression))
+
+
+def _label(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _ranges(workload: Ranges, attribute: Attribute) -> Key:
+    if not attribute.is_numeric:
+        raise RequestError(f"{workload.shape.upper()} takes a number; {attribute.name!r} is {attribute.kind}.")
+    count = math.ceil((workload.hi - workload.lo) / workload.width)
+    edges = [min(workload.lo + i * workload.width, workload.hi) for i in range(count + 1)]
+    lo, grid = Fraction(attribute.lo), Fraction(attribute.grid)  # type: ignore[arg-type]
+    # The first cell at or above each edge, exactly.
+    starts = np.array([min(max(math.ceil((Fraction(e) - lo) / grid), 0), attribute.steps) for e in edges])
+    groups = np.full(attribute.size + 1, -1, dtype=np.int64)
+    cells = np.arange(attribute.steps)
+    place = np.searchsorted(starts, cells, side="right") - 1
+    groups[: attribute.steps] = np.where((place >= 0) & (place < count), place, -1)
+    first = [workload.lo] * count if workload.shape == "prefix" else edges[:-1]
+    labels = tuple(f"[{a}, {b})" for a, b in zip(first, edges[1:], strict=True))
+    return Key(attribute.name, groups, labels, attribute.name)
+
+
+def keyed(keys: list[Key], where: Predicate | None, domain: Domain, *, prefix: bool) -> Part:
+    """One block over the keys' attributes and those of ``where``; one answer a combination of groups."""
+    tests = list(tests_in(where)) if where is not None else []
+    space = Space(tests, domain, keys)
+    answer = np.zeros((1,) * len(space.names), dtype=np.int64)
+    for key in keys:
+        groups = space.along(key.attribute, key.groups)
+        answer = np.where((answer < 0) | (groups < 0), -1, answer * len(key.labels) + groups)
+    if where is not None:
+        answer = np.where(space.truth(where) == TRUE, answer, -1)
+    column = np.broadcast_to(answer, space.block.shape).reshape(-1)
+    count = math.prod(len(key.labels) for key in keys)
+    running = prefix and count * count > MOST_WEIGHTS
+    weights = np.tril(np.ones((count, count), dtype=np.int8)) if prefix and not running else None
+    return Part(space.block, np.ascontiguousarray(column), count, weights, running)
+
+
+def combinations(labels: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """One label of each key, the last key's running fastest."""
+    from itertools import product
+
+    return product(*labels)

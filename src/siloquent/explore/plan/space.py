@@ -1,0 +1,141 @@
+"""The product of the classes of some attributes: where tests are evaluated and groups are told apart, without data.
+
+A test of one attribute never multiplies with another attribute's domain: a value matters only by which tests it passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.explore.plan.atoms import FALSE, TRUE, Truth, Values, atom, check_comparable, compared, values_of
+from siloquent.explore.plan.compiled import Integers
+from siloquent.explore.spec.forms import attribute_of
+from siloquent.explore.spec.predicate import And, Compare, Expression, InList, IsNull, Like, Not, Or, Predicate
+from siloquent.schema import Block, Domain
+
+Test = Compare | InList | Like | IsNull
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Key:
+    """One way to part the cells of an attribute: ``groups`` of each cell, shape (size + 1,), -1 for none."""
+
+    attribute: str
+    groups: Integers
+    labels: tuple[Any, ...]
+    name: str
+
+
+def tests_in(predicate: Predicate) -> Iterator[Test]:
+    """The tests of ``predicate``, in order."""
+    if isinstance(predicate, (And, Or)):
+        for part in predicate.parts:
+            yield from tests_in(part)
+    elif isinstance(predicate, Not):
+        yield from tests_in(predicate.part)
+    else:
+        yield predicate
+
+
+def _sides(test: Test) -> tuple[Expression, ...]:
+    return (test.left, test.right) if isinstance(test, Compare) else (test.expression,)
+
+
+def attributes_in(predicate: Predicate, domain: Domain) -> Iterator[str]:
+    """The declared names of the attributes that ``predicate`` looks at."""
+    for test in tests_in(predicate):
+        for side in _sides(test):
+            name = attribute_of(side)
+            if name is not None:
+                yield domain[name].name
+
+
+def _places_among(values: Values, other: Values) -> Integers:
+    """Where each value stands among all of ``other``, shape (size + 1,): those in one gap compare alike with any."""
+    data, others = (side.data.astype(str) if side.kind == "text" else side.data for side in (values, other))
+    edges = np.unique(others[other.known])
+    below, upto = (np.searchsorted(edges, data, side=side) for side in ("left", "right"))
+    return np.where(values.known, below + upto, -1)
+
+
+class Space:
+    """The product of the classes of some attributes, in which tests can be evaluated.
+
+    A class holds the cells of an attribute that all tests (and keys) treat alike.
+    """
+
+    def __init__(self, tests: Sequence[Test], domain: Domain, keys: Sequence[Key]) -> None:
+        self.domain = domain
+        signatures: dict[str, list[NDArray[np.int64]]] = {key.attribute: [] for key in keys}
+        for key in keys:
+            signatures[key.attribute].append(key.groups)
+        self._atoms: dict[tuple[Test, str], Truth] = {}
+        self._pairs: dict[tuple[Test, str], Values] = {}
+        for test in tests:
+            self._prepare(test, signatures)
+        order = {name: place for place, name in enumerate(domain.names)}
+        self.names = tuple(sorted(signatures, key=order.__getitem__))
+        self._first: dict[str, Integers] = {}
+        classes = []
+        for name in self.names:
+            _, first, found = np.unique(np.vstack(signatures[name]), axis=1, return_index=True, return_inverse=True)
+            rank = np.empty(len(first), dtype=np.int64)
+            rank[np.argsort(first, kind="stable")] = np.arange(len(first))
+            classes.append(rank[found.reshape(-1)])
+            self._first[name] = np.sort(first)
+        self.block = Block(self.names, tuple(classes))
+
+    def _prepare(self, test: Test, signatures: dict[str, list[NDArray[np.int64]]]) -> None:
+        names = {self.domain[name].name for side in _sides(test) if (name := attribute_of(side)) is not None}
+        if len(names) == 1:
+            (name,) = names
+            self._atoms[test, name] = atom(test, self.domain[name])
+            signatures.setdefault(name, []).append(self._atoms[test, name].astype(np.int64))
+            return
+        assert isinstance(test, Compare)
+        sides = [(self.domain[attribute_of(side) or ""].name, side) for side in _sides(test)]
+        found = {name: values_of(side, self.domain[name]) for name, side in sides}
+        one, two = found.values()
+        check_comparable(one, two, test.op)
+        for name, values in found.items():
+            self._pairs[test, name] = values
+            (other,) = (found[left] for left in found if left != name)
+            signatures.setdefault(name, []).append(_places_among(values, other))
+
+    def along(self, name: str, vector: NDArray[Any]) -> NDArray[Any]:
+        """A vector over an attribute's cells, one entry a class, laid along the attribute's axis of the block."""
+        shape = [1] * len(self.names)
+        shape[self.names.index(name)] = -1
+        return vector[self._first[name]].reshape(shape)
+
+    def truth(self, predicate: Predicate) -> Truth:
+        """The truth of a predicate for each cell of the block, broadcastable to its shape (Kleene's logic)."""
+        if isinstance(predicate, Not):
+            return np.asarray(TRUE - self.truth(predicate.part), dtype=np.int8)
+        if isinstance(predicate, (And, Or)):
+            both = np.minimum if isinstance(predicate, And) else np.maximum
+            result: Truth = np.full(
+                (1,) * len(self.names), TRUE if isinstance(predicate, And) else FALSE, dtype=np.int8
+            )
+            for part in predicate.parts:
+                result = both(result, self.truth(part))
+            return result
+        return self._test(predicate)
+
+    def _test(self, test: Test) -> Truth:
+        names = [self.domain[name].name for side in _sides(test) if (name := attribute_of(side)) is not None]
+        if len(set(names)) == 1:
+            return self.along(names[0], self._atoms[test, names[0]])
+        assert isinstance(test, Compare)
+        left, right = (self._pairs[test, name] for name in names)
+        # An unlisted value of a category is not known, so the comparison is UNKNOWN there: two of them may be equal.
+        sides = [
+            Values(self.along(name, values.data), self.along(name, values.known), values.kind)
+            for name, values in zip(names, (left, right), strict=True)
+        ]
+        return compared(sides[0], sides[1], test.op)
