@@ -39,3 +39,13 @@ class Durable:
                 self._db.execute("ROLLBACK")
                 raise
             self._db.execute("COMMIT")
+
+    @contextmanager
+    def _not_waiting_for_the_disk(self) -> Iterator[None]:
+        """What is committed here outlives the process, and a power cut once anything after it has been committed."""
+        with self._lock:
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            try:
+                yield
+            finally:
+                self._db.execute("PRAGMA synchronous=FULL")

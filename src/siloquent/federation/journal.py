@@ -12,7 +12,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,8 +153,9 @@ class Journal(Durable):
         ]
 
     def delivered(self, n: int) -> None:
-        """The relay holds this one: its payload may go, its header stays."""
-        self._write("UPDATE message SET done = 1, sealed = NULL WHERE n = ?", n)
+        """The relay holds this one: its payload may go, its header stays. If a power cut undoes it, it goes again."""
+        with self._not_waiting_for_the_disk():
+            self._write("UPDATE message SET done = 1, sealed = NULL WHERE n = ?", n)
 
     # Sessions.
 
@@ -240,7 +241,13 @@ class Journal(Durable):
 
     def put(self, session: str, key: str, value: bytes) -> None:
         """Keep ``value`` for a part."""
-        self._write("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", session, key, value)
+        self.put_all(session, {key: value})
+
+    def put_all(self, session: str, values: Mapping[str, bytes]) -> None:
+        """Keep several values for a part, all at once."""
+        with self._transaction() as db:
+            for key, value in values.items():
+                db.execute("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", (session, key, value))
 
     def erase(self, session: str, key: str) -> None:
         """Forget a part's ``key``."""

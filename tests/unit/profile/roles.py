@@ -88,9 +88,9 @@ def view(net: MemoryNetwork, role: str) -> dict[tuple[str, str], Any]:
 
 def points_of(content: bytes, step: str) -> list[bytes]:
     """The elements in a message of a chain or a level."""
-    if step[0] in "vmd":
+    if step[0] in "vd":
         return [content[at : at + 32] for at in range(0, len(content), 32)]
-    if step[0] != "c" or "/" not in step:
+    if step[0] not in "cm" or "/" not in step:
         return []
     found, at = [], 0
     while at < len(content):

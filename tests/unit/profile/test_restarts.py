@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from benchmarks.failing_roles import mortal
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel import MemoryNetwork
 from siloquent.federation.crypto.keeping import kept_seed, moved_on, passes_done
+from unit.federation.places import StoreNetwork
 from unit.profile.lattice import as_dependencies, exhaustive, network, random_parts
 from unit.profile.roles import honest, run
 
@@ -62,34 +63,30 @@ def test_a_role_that_dies_after_its_last_message_comes_back_to_the_same_end() ->
         assert again is None or again == report
 
 
-def test_a_crash_while_seeds_are_replaced_leaves_all_old_or_all_new() -> None:
+@pytest.mark.parametrize("network_of", [MemoryNetwork, StoreNetwork])
+def test_a_crash_while_seeds_are_replaced_leaves_all_old_or_all_new(network_of: type[MemoryNetwork]) -> None:
     class Full(Exception):
         pass
 
+    class Cut(dict[str, bytes]):
+        """Values of which the last one is never reached."""
+
+        def items(self) -> Iterator[tuple[str, bytes]]:  # type: ignore[override]
+            yield from list(super().items())[:-1]
+            raise Full
+
     names = ("own", "with-w1", "with-w2")
-    for allowed in range(8):
-        state = MemoryNetwork(network().members).channel("p1").state
-        old = {name: kept_seed(state, name) for name in names}
-        real_put, left = state.put, [allowed]
-
-        def put(key: str, value: bytes, real: object = real_put, left: list[int] = left) -> None:
-            if left[0] == 0:
-                raise Full
-            left[0] -= 1
-            real(key, value)  # type: ignore[operator]
-
-        state.put = put  # type: ignore[method-assign]
-        with suppress(Full):
-            moved_on(state, 0, names)
-        state.put = real_put  # type: ignore[method-assign]
-        crashed_before = passes_done(state) == 0
-        assert not crashed_before or {name: kept_seed(state, name) for name in names} == old
-        moved_on(state, 0, names)
-        new = {name: kept_seed(state, name) for name in names}
-        assert passes_done(state) == 1
-        assert not set(new.values()) & set(old.values())
-        moved_on(state, 0, names)
-        assert {name: kept_seed(state, name) for name in names} == new
+    state = network_of(network().members).channel("p1").state
+    old = {name: kept_seed(state, name) for name in names}
+    with pytest.raises(Full):
+        state.put_all(Cut({name: bytes(32) for name in names}))
+    assert {name: kept_seed(state, name) for name in names} == old
+    moved_on(state, 0, names)
+    new = {name: kept_seed(state, name) for name in names}
+    assert passes_done(state) == 1
+    assert not set(new.values()) & set(old.values())
+    moved_on(state, 0, names)
+    assert {name: kept_seed(state, name) for name in names} == new
 
 
 def test_a_role_that_lost_its_state_is_told_so() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn, Protocol
 
@@ -91,6 +91,9 @@ class State(Protocol):
 
     def put(self, key: str, value: bytes) -> None:
         """Keep ``value``; durable when this returns."""
+
+    def put_all(self, values: Mapping[str, bytes]) -> None:
+        """Keep all of ``values``, or none of them; durable when this returns."""
 
     def erase(self, key: str) -> None:
         """Forget ``key`` and its bytes, as far as the disk allows."""

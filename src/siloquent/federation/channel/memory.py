@@ -61,6 +61,10 @@ class MemoryState:
         """Keep ``value``."""
         self._kept[key] = bytes(value)
 
+    def put_all(self, values: Mapping[str, bytes]) -> None:
+        """Keep all of ``values``."""
+        self._kept |= {key: bytes(value) for key, value in values.items()}
+
     def erase(self, key: str) -> None:
         """Forget ``key``."""
         self._kept.pop(key, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 from siloquent.errors import CAUSES, ProtocolError
@@ -29,6 +29,10 @@ class JournalState:
     def put(self, key: str, value: bytes) -> None:
         """Keep ``value``."""
         self._peer.journal.put(self._session, key, value)
+
+    def put_all(self, values: Mapping[str, bytes]) -> None:
+        """Keep all of ``values``, or none."""
+        self._peer.journal.put_all(self._session, values)
 
     def erase(self, key: str) -> None:
         """Forget ``key``."""

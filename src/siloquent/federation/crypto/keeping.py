@@ -28,21 +28,8 @@ def passes_done(state: State) -> int:
 def moved_on(state: State, number: int, names: Iterable[str]) -> None:
     """Replace the seeds ``names`` after pass ``number``, once, however often a restarted role comes by here.
 
-    New seeds are written beside the old ones, then the count of passes says that they hold: a crash in between leaves
-    all old or all new.
+    A crash leaves all old or all new: they change together with the count of passes.
     """
-    names = tuple(names)
     if passes_done(state) <= number:
-        for name in names:
-            state.put(_waiting(name, number + 1), following(kept_seed(state, name), number))
-        state.put(_PASSES, b"%d" % (number + 1))
-    if passes_done(state) == number + 1:
-        for name in names:
-            new = state.get(_waiting(name, number + 1))
-            if new is not None:
-                state.put(name, new)
-                state.erase(_waiting(name, number + 1))
-
-
-def _waiting(name: str, number: int) -> str:
-    return f"{name}.{number}"
+        new = {name: following(kept_seed(state, name), number) for name in names}
+        state.put_all({**new, _PASSES: b"%d" % (number + 1)})

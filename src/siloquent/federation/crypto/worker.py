@@ -39,6 +39,7 @@ class ChainWorker:
     group: Group = field(default_factory=Ristretto)
     _last_query: int = -1
     _passes: int = 0
+    _behind_known: tuple[bytes | None] | None = None
 
     def run(self) -> None:
         """Publish the key, take the parties' seeds, carry out orders until the end.
@@ -160,8 +161,7 @@ class ChainWorker:
                 for party, size in zip(self._parties, sizes, strict=True)
             ]
             return [[batches[index] for batches in by_party] for index in range(queries)]
-        before = self.channel.members.workers[self._place - 1]
-        flat = split_batches(unpack_bytes(self.channel.receive(step, before)), sizes * queries, exact=exact)
+        flat = split_batches(unpack_bytes(self.channel.receive(step, self._before)), sizes * queries, exact=exact)
         return [flat[at : at + len(sizes)] for at in range(0, len(flat), len(sizes))]
 
     def _counted(self, done: bytes, shown: int) -> bytes:
@@ -181,8 +181,7 @@ class ChainWorker:
             found = self.channel.gather(f"v1/{level}", self._parties)
             pairs = votes.added(self.group, [unpack_bytes(ballot) for ballot in found.values()], count)
         else:
-            before = self.channel.members.workers[self._place - 1]
-            pairs = unpack_bytes(self.channel.receive(f"v{self._place + 1}/{level}", before))
+            pairs = unpack_bytes(self.channel.receive(f"v{self._place + 1}/{level}", self._before))
             votes.checked_pairs(self.group, pairs, count)
         seed = None if self._is_last else kept_seed(self.channel.state, "own")
         first, second = votes.opened(self.group, pairs, self._key, seed=seed, session=self.channel.session, level=level)
@@ -192,42 +191,70 @@ class ChainWorker:
             self.channel.send(self._next, step, pack_bytes(votes.zipped(first, second)))
 
     def _mix(self, number: int, order: Mapping[str, Any]) -> None:
-        """All parties' pairs of one set through the mix network."""
-        self._mixed(f"{int(order['query'])}", int(order["most"]), pool=True)
-
-    def _zero(self, number: int, order: Mapping[str, Any]) -> None:
-        """Whether numbers of all parties and the moderator add up to zero, by the same steps on one pair."""
-        self._mixed(f"{int(order['query'])}", 1, pool=False)
-
-    def _mixed(self, query: str, most: int, *, pool: bool) -> None:
-        letter = "m" if pool else "d"
-        step = f"{letter}{self._place + 2}/{query}"
+        """All parties' pairs of some sets, each set through the mix network by itself."""
+        chunk, first, count, most = (int(order[key]) for key in ("chunk", "first", "count", "most"))
+        self._take(list(range(first, first + count)), [2 * most] * len(self._parties))
+        step = f"m{self._place + 2}/{chunk}"
         if self.channel.sent(self._next, step):
             return
-        members = self.channel.members
+        pooled = self._pooled(f"m{self._place + 1}/{chunk}", count, most)
+        mixed = (self._mixed(pairs, query, "m") for query, pairs in enumerate(pooled, start=first))
+        self.channel.send(self._next, step, pack_bytes(join_batches(mixed)))
+
+    def _pooled(self, step: str, count: int, most: int) -> list[bytes]:
+        """For each set the pairs of all parties, from themselves or from the worker before."""
+        parties = len(self._parties)
         if self._place == 0:
-            senders = self._parties if pool else (*self._parties, members.moderator)
-            found = self.channel.gather(f"{letter}1/{query}", senders)
-            lots = [unpack_bytes(payload) for payload in found.values()]
-            pairs = mixnet.pooled(self.group, lots, most) if pool else votes.added(self.group, lots, 1)
+            found = self.channel.gather(step, self._parties).values()
+            lots = [split_batches(unpack_bytes(payload), [2 * most] * count, exact=False) for payload in found]
+            return [mixnet.pooled(self.group, of_one_set, most) for of_one_set in zip(*lots, strict=True)]
+        message = unpack_bytes(self.channel.receive(step, self._before))
+        batches = split_batches(message, [2 * most * parties] * count, exact=False)
+        for pairs in batches:
+            mixnet.check_pairs(self.group, pairs, most * parties)
+        return batches
+
+    def _zero(self, number: int, order: Mapping[str, Any]) -> None:
+        """Whether numbers of all parties and the moderator add up to zero, by the same steps on one pair each."""
+        level, first, count = (int(order[key]) for key in ("level", "first", "count"))
+        self._take(list(range(first, first + count)), [2])
+        step = f"d{self._place + 2}/{level}"
+        if self.channel.sent(self._next, step):
+            return
+        if self._place == 0:
+            found = self.channel.gather(f"d1/{level}", (*self._parties, self.channel.members.moderator))
+            pairs = votes.added(self.group, [unpack_bytes(payload) for payload in found.values()], count)
         else:
-            before = members.workers[self._place - 1]
-            pairs = unpack_bytes(self.channel.receive(f"{letter}{self._place + 1}/{query}", before))
-            mixnet.check_pairs(self.group, pairs, most * len(self._parties) if pool else 1)
-        done = mixnet.mixed(
+            pairs = unpack_bytes(self.channel.receive(f"d{self._place + 1}/{level}", self._before))
+            votes.checked_pairs(self.group, pairs, count)
+        each = [pairs[at : at + votes.PAIR] for at in range(0, len(pairs), votes.PAIR)]
+        done = b"".join(self._mixed(pair, query, "d") for query, pair in enumerate(each, start=first))
+        self.channel.send(self._next, step, pack_bytes(done))
+
+    @property
+    def _before(self) -> str:
+        return self.channel.members.workers[self._place - 1]
+
+    def _mixed(self, pairs: bytes, query: int, label: str) -> bytes:
+        return mixnet.mixed(
             self.group,
             pairs,
             self._key,
-            self._keys_behind(),
+            self._behind,
             seed=kept_seed(self.channel.state, "own"),
             session=self.channel.session,
-            query=int(query),
-            label=letter,
+            query=query,
+            label=label,
         )
-        self.channel.send(self._next, step, pack_bytes(done))
+
+    @property
+    def _behind(self) -> bytes | None:
+        """The sum of the keys of the workers behind this one; None for the last."""
+        if self._behind_known is None:
+            self._behind_known = (self._keys_behind(),)
+        return self._behind_known[0]
 
     def _keys_behind(self) -> bytes | None:
-        """The sum of the keys of the workers behind this one; None for the last."""
         workers = self.channel.members.workers[self._place + 1 :]
         if not workers:
             return None

@@ -22,3 +22,8 @@ def chunks(queries: Sequence[int], elements: int) -> list[list[int]]:
     """Queries of ``elements`` elements each, over all parties, cut into messages; in order, each query once."""
     each = max(1, CHUNK_ELEMENTS // max(1, elements))
     return [list(queries[at : at + each]) for at in range(0, len(queries), each)]
+
+
+def set_chunks(first: int, count: int, sizes: Sequence[int]) -> list[list[int]]:
+    """The sets ``first`` .. of one level of the thesis' traversal, cut into messages; a value is a pair of elements."""
+    return chunks(range(first, first + count), 2 * sum(sizes))

@@ -9,7 +9,8 @@ from typing import Any
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel import Channel
 from siloquent.federation.crypto import mixnet
-from siloquent.federation.crypto.group import IDENTITY, Group, Ristretto
+from siloquent.federation.crypto.framing import split_batches
+from siloquent.federation.crypto.group import IDENTITY, Group, Ristretto, split
 from siloquent.federation.crypto.keeping import kept_seed
 from siloquent.federation.crypto.points import POINT
 from siloquent.federation.crypto.votes import joint_key
@@ -21,6 +22,7 @@ from siloquent.profile.plan import canaries as trip
 from siloquent.profile.plan.levels import Levels, minimal
 from siloquent.profile.plan.passes import Pass, lay_out
 from siloquent.profile.plan.planner import Excesses, start
+from siloquent.profile.plan.sizes import set_chunks
 from siloquent.profile.plan.thesis import Traversal
 from siloquent.profile.spec import FDReport, Leakage, dependencies_of, digest_of_columns, statement
 from siloquent.profile.task.terms import Say, Terms, digest_of, plain_candidates, silent, to_text
@@ -205,43 +207,56 @@ class _Walk:
 
     def _trace(self) -> tuple[list[FD], list[int]]:
         """The thesis' traversal."""
-        traversal, query, number = Traversal(len(self.terms.spec.columns), self.terms.spec.most), 0, 0
+        traversal, number, first, chunk = Traversal(len(self.terms.spec.columns), self.terms.spec.most), 0, 0, 0
         shared: dict[int, int] = {}
         while candidates := traversal.candidates():
             sets = traversal.new_sets(candidates)
             digest = digest_of(plain_candidates(candidates))
-            self._tell(f"s0/{number}", {"sets": sets, "digest": digest, "first": query})
-            for mask in sets:
-                shared[mask] = self._occurrences_shared(query)
-                query += 1
-            verdicts = []
-            for lhs, right in candidates:
-                verdicts.append(self._adds_up(query, shared[lhs] - shared[lhs | 1 << right]))
-                query += 1
+            self._tell(f"s0/{number}", {"sets": sets, "digest": digest, "first": first})
+            shared |= dict(zip(sets, self._occurrences_shared(first, len(sets), chunk), strict=True))
+            chunk += len(set_chunks(first, len(sets), self.sizes))
+            second = first + len(sets)
+            surplus = [shared[lhs] - shared[lhs | 1 << right] for lhs, right in candidates]
+            verdicts = self._add_up(surplus, second, number)
             self._tell(f"s9/{number}", {"bits": to_text(verdicts)})
             traversal.learn(candidates, verdicts)
             self.sets += len(sets)
             self.passes += 1
-            number += 1
+            number, first = number + 1, second + len(candidates)
             self.say(f"level {number}: {len(candidates)} candidates")
         return minimal(traversal.found), []
 
-    def _occurrences_shared(self, query: int) -> int:
-        """S(X): occurrences of values over all parties, less the number of different values."""
-        self._order({"do": "mix", "query": query, "most": max(self.sizes)})
-        tags = unpack_bytes(self._from_last(f"m{len(self._workers) + 1}/{query}"))
-        self.group.check(tags, distinct=False)
-        return len(tags) // POINT - estimate.distinct_tags(tags)
+    def _occurrences_shared(self, first: int, count: int, chunk: int) -> list[int]:
+        """S(X) of so many sets: occurrences of values over all parties, less the number of different values."""
+        found, most = [], max(self.sizes)
+        cut = set_chunks(first, count, self.sizes)
+        for number, queries in enumerate(cut, start=chunk):
+            self._order({"do": "mix", "chunk": number, "first": queries[0], "count": len(queries), "most": most})
+        for number, queries in enumerate(cut, start=chunk):
+            message = unpack_bytes(self._from_last(f"m{len(self._workers) + 1}/{number}"))
+            for tags in split_batches(message, [sum(self.sizes)] * len(queries), exact=False):
+                self.group.check(tags, distinct=False)
+                found.append(len(tags) // POINT - estimate.distinct_tags(tags))
+        return found
 
-    def _adds_up(self, query: int, number: int) -> bool:
-        """Whether the parties' numbers and the moderator's add up to zero."""
-        self._order({"do": "zero", "query": query})
-        point = mixnet.number_point(self.group, number)
-        pair = mixnet.encrypted(
-            self.group, point, self.key, seed=self._seed, session=self.channel.session, query=query, label="d"
-        )
-        self.channel.send(self._workers[0], f"d1/{query}", pack_bytes(pair))
-        return unpack_bytes(self._from_last(f"d{len(self._workers) + 1}/{query}"), POINT) == IDENTITY
+    def _add_up(self, numbers: Sequence[int], first: int, level: int) -> list[bool]:
+        """For each candidate whether the parties' numbers and the moderator's add up to zero."""
+        self._order({"do": "zero", "level": level, "first": first, "count": len(numbers)})
+        pairs = [
+            mixnet.encrypted(
+                self.group,
+                mixnet.number_point(self.group, number),
+                self.key,
+                seed=self._seed,
+                session=self.channel.session,
+                query=query,
+                label="d",
+            )
+            for query, number in enumerate(numbers, start=first)
+        ]
+        self.channel.send(self._workers[0], f"d1/{level}", pack_bytes(b"".join(pairs)))
+        left = unpack_bytes(self._from_last(f"d{len(self._workers) + 1}/{level}"), POINT * len(numbers))
+        return [point == IDENTITY for point in split(left)]
 
     def _agree(self, ufds: list[FD], cfds: list[FD], keys: list[int]) -> FDReport:
         """Tell everybody the result; it stands when every party has confirmed it."""

@@ -25,6 +25,7 @@ from siloquent.profile.measure import PartyData, Snapshot
 from siloquent.profile.plan.canaries import YES, plan_from_plain
 from siloquent.profile.plan.levels import Levels, minimal
 from siloquent.profile.plan.planner import Bits, Search, start
+from siloquent.profile.plan.sizes import set_chunks
 from siloquent.profile.plan.thesis import Traversal
 from siloquent.profile.spec import FDReport, dependencies_of, digest_of_columns, report_from_plain
 from siloquent.profile.task.terms import (
@@ -253,7 +254,7 @@ class _Walk:
     def _trace(self) -> tuple[list[FD], list[int]]:
         """The thesis' traversal: every set once through the mix network, then one number a candidate."""
         spec, own = self.terms.spec, kept_seed(self.channel.state, "own")
-        traversal, number, first = Traversal(len(spec.columns), spec.most), 0, 0
+        traversal, number, first, chunk = Traversal(len(spec.columns), spec.most), 0, 0, 0
         while candidates := traversal.candidates():
             told = self._told(f"s0/{number}")
             sets = traversal.new_sets(candidates)
@@ -262,13 +263,15 @@ class _Walk:
             if told != asked:
                 raise ProtocolError("planner_mismatch", role=self._moderator, step=f"s0/{number}")
             second = first + len(sets)
-            for query, mask in enumerate(sets, start=first):
-                if not self.channel.sent(self._first, f"m1/{query}"):
-                    pairs = self.data.encrypted(mask, self.key, query, own=own)
-                    self.channel.send(self._first, f"m1/{query}", pack_bytes(pairs))
-            for query, (lhs, right) in enumerate(candidates, start=second):
-                pair = self.data.number(self.data.surplus(lhs, right), self.key, query, own=own)
-                self.channel.send(self._first, f"d1/{query}", pack_bytes(pair))
+            for queries in set_chunks(first, len(sets), self.sizes):
+                if not self.channel.sent(self._first, f"m1/{chunk}"):
+                    lots = [self.data.encrypted(sets[q - first], self.key, q, own=own) for q in queries]
+                    self.channel.send(self._first, f"m1/{chunk}", pack_bytes(join_batches(lots)))
+                chunk += 1
+            if not self.channel.sent(self._first, f"d1/{number}"):
+                numbers = enumerate((self.data.surplus(lhs, right) for lhs, right in candidates), start=second)
+                pairs = b"".join(self.data.number(value, self.key, query, own=own) for query, value in numbers)
+                self.channel.send(self._first, f"d1/{number}", pack_bytes(pairs))
             verdicts = from_text(self._told(f"s9/{number}").get("bits"))
             if len(verdicts) != len(candidates):
                 raise ProtocolError("planner_mismatch", role=self._moderator, step=f"s9/{number}")
