@@ -33,12 +33,13 @@ from siloquent.federation.channel import Channel
 from siloquent.federation.invitation import Invitation
 from siloquent.federation.message import PART_BYTES, Envelope, Header, genesis
 from siloquent.federation.operator import Described
+from siloquent.federation.peer import polling
 from siloquent.federation.policy import Policy, Rule
 from siloquent.federation.relay.rates import Rates
 from siloquent.federation.relay.server import run_relay
 from siloquent.federation.role import begin, hold
 from siloquent.federation.running import _beating as beating
-from siloquent.federation.running import moderate, open_peer, polling, serve
+from siloquent.federation.running import moderate, open_peer, serve
 from siloquent.federation.seal import SEAL_BYTES
 from siloquent.federation.sums import PROTOCOL, SERVICE, Sum, SumSpec, collect, give, worker_part
 from siloquent.federation.transport import HttpTransport
