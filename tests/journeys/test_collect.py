@@ -152,3 +152,22 @@ def test_reports_of_another_epoch_are_counted_as_such(person: Person, types: Typ
     assert types("collect", "perturb", "./old.json", "three.jsonl", "--service", "orders", "-o", "./x.bin").status == 0
     counters = types("collect", "ingest", "./shop.json", "./x.bin", "--json").document["counters"]
     assert (counters["accepted"], counters["wrong_digest"]) == (0, 3)
+
+
+def test_devices_add_what_public_tables_say_and_a_missing_table_is_named(person: Person, types: Types) -> None:
+    from unit.collect.test_star import PRODUCTS, SALES
+
+    (person.folder / "star.toml").write_text(text(PRODUCTS, SALES, min_reports=2))
+    (person.folder / "sales.jsonl").write_text('{"user": "u1", "rows": [{"amount": 3, "product": "p1"}]}\n')
+    (person.folder / "products.jsonl").write_text('{"product": "p1", "country": "IT"}\n')
+    assert types("collect", "design", "star.toml", "-o", "./star.json").status == 0
+    wanted = types("collect", "perturb", "./star.json", "sales.jsonl", "-o", "./s.bin")
+    assert (wanted.status, "--table products=rows.jsonl" in wanted.err) == (2, True)
+    for given, said in (("product=products.jsonl", "Did you mean 'products'"), ("products=star.toml", "no rows with")):
+        refused = types("collect", "perturb", "./star.json", "sales.jsonl", "--table", given)
+        assert (refused.status, said in refused.err) == (2, True)
+    made = types(
+        "collect", "perturb", "./star.json", "sales.jsonl", "--table", "products=products.jsonl", "-o", "./s.bin"
+    )
+    assert made.status == 0
+    assert len((person.folder / "s.bin").read_bytes()) == 40

@@ -84,13 +84,18 @@ def perturb(
             "--memory", metavar="FILE", help="What devices have sent, if not beside the document: sent again as it is."
         ),
     ] = None,
+    tables: Annotated[
+        list[str] | None,
+        typer.Option("--table", metavar="NAME=FILE", help="A public table of the collection's, one JSON row a line."),
+    ] = None,
     output: Out = None,
 ) -> None:
     """Make reports as devices do: lines {"user": "u1", "rows": [..]} in, 40 bytes a user out."""
-    from siloquent.cli.collect_files import collection_at, reports_of, write_bytes
+    from siloquent.cli.collect_files import collection_at, public_tables, reports_of, write_bytes
 
     made, document = collection_at(options, collection)
-    data = reports_of(options, made, document, rows=rows, service=service, secret=secret, memory=memory)
+    public = public_tables(options, made, tables or [])
+    data = reports_of(options, made, document, rows=rows, service=service, secret=secret, memory=memory, tables=public)
     if output is not None:
         path = write_bytes(options, output, data)
         options.screen.note(f"{len(data):,} bytes of reports are in {path}.")

@@ -7,7 +7,7 @@ import os
 import re
 import secrets  # allowed: an epoch's key, no noise
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +125,7 @@ def reports_of(
     service: str | None,
     secret: Path | None,
     memory: Path | None,
+    tables: Mapping[str, Mapping[Any, Any]],
 ) -> bytes:
     """The reports of all users in a file of JSON lines, each made as a device of its own would.
 
@@ -132,7 +133,7 @@ def reports_of(
         RequestError: A line is no user with rows; it names the line, never what stands in it.
         UnknownName: The collection has no such service.
     """
-    from siloquent.collect import Client, Device
+    from siloquent.collect import Client, Device, attached
 
     if service is None:
         if made.spec.client == "separate" and len(made.spec.services) > 1:
@@ -145,15 +146,46 @@ def reports_of(
         raise RequestError("The epoch's key is hexadecimal text.", fix="--secret FILE") from None
     # Kept whatever happens: a device that forgot what it sent would draw, and pay epsilon, a second time.
     memory = memory or document.with_suffix(".sent")
-    client, known = Client(json.loads(made.to_json())), _remembered(memory)
+    plain = json.loads(made.to_json())
+    client, known = Client(plain), _remembered(memory)
     found = []
     for number, user, own in _users(options, rows):
         try:
-            found.append(client.report(service, own, Device(user, key, known.setdefault(user, _Memory()))))
+            full = attached(plain, service, own, tables)
+            found.append(client.report(service, full, Device(user, key, known.setdefault(user, _Memory()))))
         except (ValueError, AttributeError, TypeError, IndexError, KeyError):
             raise RequestError(f"Line {number} holds no rows of a user.", fix=_LINE) from None
     _remember(memory, known)
     return b"".join(found)
+
+
+def public_tables(options: Options, made: Collection, given: Sequence[str]) -> dict[str, dict[Any, Any]]:
+    """The public tables that devices have, by name: rows by their keys.
+
+    Raises:
+        UnknownName: The collection has no such table. RequestError: One is missing, or a file cannot be read.
+    """
+    found: dict[str, dict[Any, Any]] = {}
+    for one in given:
+        name, _, file = one.partition("=")
+        dimension = made.spec.dimension(name)
+        if dimension is None:
+            raise UnknownName("public table", name[:64], [known.name for known in made.spec.dimensions])
+        try:
+            lines = read_text(in_workspace(options, Path(file)), 2**30).splitlines()
+            rows = [json.loads(line) for line in lines if line.strip()]
+            found[dimension.name] = {row[dimension.key]: row for row in rows}
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise RequestError(
+                f"{file} holds no rows with {dimension.key!r}.", fix=f'lines like {{"{dimension.key}": "a", ..}}'
+            ) from None
+    for dimension in made.spec.dimensions:
+        if dimension.name not in found:
+            raise RequestError(
+                f"Rows have values from the public table {dimension.name!r}.",
+                fix=f"--table {dimension.name}=rows.jsonl",
+            )
+    return found
 
 
 class _Memory(dict[str, bytes]):

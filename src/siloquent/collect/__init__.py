@@ -9,7 +9,7 @@ A user's reports to all services together are epsilon-DP for all of their rows; 
 """
 
 from siloquent.collect.estimate import Oddity, oddities
-from siloquent.collect.measure import Client, Device, ReportStore, Rows, one_row_each, perturb_all, to_bytes
+from siloquent.collect.measure import Client, Device, ReportStore, Rows, attached, one_row_each, perturb_all, to_bytes
 from siloquent.collect.plan import Finding, Prediction, check, predict
 from siloquent.collect.spec import (
     REASONS,
@@ -21,6 +21,7 @@ from siloquent.collect.spec import (
     CollectionSpec,
     Column,
     Counters,
+    Dimension,
     Estimate,
     Role,
     Service,
@@ -42,6 +43,7 @@ __all__ = [
     "Column",
     "Counters",
     "Device",
+    "Dimension",
     "Estimate",
     "Finding",
     "Oddity",
@@ -50,6 +52,7 @@ __all__ = [
     "Role",
     "Rows",
     "Service",
+    "attached",
     "check",
     "design",
     "estimate",

@@ -9,7 +9,7 @@ from typing import Any
 
 from siloquent.collect import estimate as estimates
 from siloquent.collect import plan
-from siloquent.collect.measure import Client, Device, ReportStore
+from siloquent.collect.measure import Client, Device, ReportStore, attached
 from siloquent.collect.spec import AggregateQuery, Answer, Collection, CollectionSpec, parse_query
 from siloquent.errors import RequestError
 from siloquent.maths.blas import one_thread
@@ -31,9 +31,13 @@ def perturb(
     service: str,
     rows: Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Mapping[str, Any]]],
     device: Device,
+    *,
+    tables: Mapping[str, Mapping[Any, Mapping[str, Any]]] | None = None,
 ) -> bytes:
     """One user's report, as the device that has ``rows`` makes it; the same bytes whenever it is asked again.
 
+    Args:
+        tables: Public tables that the collection's dimensions name: rows by their keys.
     Raises:
         UnknownName: The collection has no such service.
         RequestError: The client reports for all services at once, and rows of one were given.
@@ -42,14 +46,16 @@ def perturb(
     """
     name = collection.spec.service(service).name
     try:
-        return _client(collection.to_json()).report(name, rows, device)
+        client, document = _client(collection.to_json())
+        return client.report(name, attached(document, name, rows, tables or {}), device)
     except ValueError as wrong:
         raise RequestError(f"{str(wrong).capitalize()}.") from None
 
 
 @lru_cache(maxsize=8)
-def _client(document: str) -> Client:
-    return Client(json.loads(document))
+def _client(text: str) -> tuple[Client, Mapping[str, Any]]:
+    document = json.loads(text)
+    return Client(document), document
 
 
 def estimate(store: ReportStore, question: str | AggregateQuery) -> Answer:

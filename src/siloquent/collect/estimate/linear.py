@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from siloquent.collect.plan.sets import values_of
 from siloquent.collect.spec.collection import Collection, LayerPlan
-from siloquent.collect.spec.declared import Role
 from siloquent.collect.spec.query import Box, Column
+from siloquent.collect.spec.role import Role
 from siloquent.maths.consistency import Combined, Layer, Question
 
 Floats = NDArray[np.float64]

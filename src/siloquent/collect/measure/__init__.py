@@ -2,6 +2,7 @@
 
 from siloquent.collect.measure.device import Client, Device
 from siloquent.collect.measure.simulate import Rows, one_row_each, perturb_all, to_bytes
+from siloquent.collect.measure.star import attached
 from siloquent.collect.measure.store import ReportStore
 from siloquent.collect.measure.tally import Tally, tally
 
@@ -11,6 +12,7 @@ __all__ = [
     "ReportStore",
     "Rows",
     "Tally",
+    "attached",
     "one_row_each",
     "perturb_all",
     "tally",

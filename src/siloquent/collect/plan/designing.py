@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from siloquent.collect.measure.thresholds import truth_of
 from siloquent.collect.plan.sets import Kind, kinds_of, sets_of, tree_of
 from siloquent.collect.spec.collection import WORDS, Assignment, Channel, Collection, LayerPlan, sealed
-from siloquent.collect.spec.declared import CollectionSpec, Role
+from siloquent.collect.spec.declared import CollectionSpec
+from siloquent.collect.spec.role import Role
 from siloquent.errors import SchemaError
 from siloquent.maths.consistency import Block, best_shares, components_of, precision
 from siloquent.maths.oracles import best_kind, best_size

@@ -9,7 +9,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.collect.spec.declared import CollectionSpec, Role
+from siloquent.collect.spec.declared import CollectionSpec
+from siloquent.collect.spec.role import Role
 from siloquent.errors import SchemaError
 from siloquent.maths.hierarchy import Tree, flat, tree
 

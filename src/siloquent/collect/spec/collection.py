@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from siloquent.collect.spec.declared import CollectionSpec, Role, Service
+from siloquent.collect.spec.declared import CollectionSpec, Service
+from siloquent.collect.spec.dimension import Dimension
+from siloquent.collect.spec.role import Role
 from siloquent.errors import SchemaError
 from siloquent.maths.consistency import Block
 from siloquent.maths.hierarchy import Tree
@@ -117,7 +119,9 @@ class Collection:
 def to_plain(made: Collection) -> dict[str, Any]:
     """The document without its digest."""
     spec = made.spec
+    dimensions = [{"name": one.name, "key": one.key} for one in spec.dimensions]
     return {
+        **({"dimensions": dimensions} if dimensions else {}),
         "format": 1,
         "kind": "siloquent-collection",
         "name": spec.name,
@@ -181,6 +185,7 @@ def _from_plain(plain: Mapping[str, Any], digest: str) -> Collection:
         client=plain["client"],
         scope=plain["scope"],
         min_reports=plain["min_reports"],
+        dimensions=tuple(Dimension(one["name"], one["key"], public=True) for one in plain.get("dimensions", ())),
     )
     channels = tuple(_channel_from_plain(one) for one in plain["channels"])
     assignments = tuple(Assignment(tuple(one["layers"]), one["words"]) for one in plain["assignments"])
@@ -212,6 +217,8 @@ def _role_to_plain(role: Role) -> dict[str, Any]:
     null = attribute.null if attribute.null != "value" else {"value": _plain_value(attribute.null_value)}
     if role.alone:
         plain["alone"] = [_plain_label(value, attribute) for value in role.alone]
+    if role.dimension is not None:
+        plain["dimension"] = role.dimension
     return {
         **plain,
         "null": null,
@@ -243,14 +250,14 @@ _MADE = ("size", "null_place", "other_place")
 
 
 def _role_from_plain(plain: Mapping[str, Any]) -> Role:
-    raw = {key: value for key, value in plain.items() if key not in (*_OWN, *_MADE, "alone")}
+    raw = {key: value for key, value in plain.items() if key not in (*_OWN, *_MADE, "alone", "dimension")}
     for key in ("lo", "hi", "grid"):
         if key in raw:
             raw[key] = _read(raw[key], raw["type"])
     if isinstance(raw.get("null"), dict):
         raw["null"] = {"value": _read(raw["null"]["value"], raw["type"])}
     alone = tuple(_read(value, raw["type"]) for value in plain.get("alone", ()))
-    return Role(_attribute(raw), **{key: plain[key] for key in _OWN}, alone=alone)
+    return Role(_attribute(raw), **{key: plain[key] for key in _OWN}, alone=alone, dimension=plain.get("dimension"))
 
 
 def _attribute(raw: Mapping[str, Any]) -> Attribute:

@@ -2,136 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any, Literal
 
+from siloquent.collect.spec.dimension import Dimension
+from siloquent.collect.spec.role import NAME, Role
 from siloquent.errors import SchemaError, UnknownName
-from siloquent.schema import Attribute
 from siloquent.schema.build import parse_attribute
 from siloquent.schema.toml import read_toml
 
-Use = Literal["filter", "measure", "both"]
 Client = Literal["separate", "coordinated"]
 Scope = Literal["pairs", "full"]
 
-KINDS = ("integer", "real", "category", "boolean", "date")
 MOST_EPSILON = 20
 MOST_ROWS = 1_000
-MOST_BINS = 10_000
 MOST_SERVICES = 8
-FILTER_BINS, MEASURE_BINS = 25, 125
-POINTS = 3
-"""To which a measure is rounded: two ends and the middle. More points are more nodes, and each node is noisy."""
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-
-
-@dataclass(frozen=True, slots=True)
-class Role:
-    """An attribute and what it is for.
-
-    Attributes:
-        use: Conditions and groups ("filter"), sums and averages ("measure"), or both.
-        resolution: The finest number of bins that matters: fewer give smaller errors, and answers know nothing finer.
-            Of what is a measure alone: to how many points a value is rounded, at random and right on average.
-        sensitive: False sends the value in clear beside the report.
-        alone: Values that have a bin of their own, since values crowd there: at ends to which others are clamped, say.
-    """
-
-    attribute: Attribute
-    use: Use = "filter"
-    resolution: int | None = None
-    sensitive: bool = True
-    alone: tuple[Any, ...] = ()
-
-    def __post_init__(self) -> None:
-        name, kind = self.attribute.name, self.attribute.kind
-        if not _NAME.fullmatch(name):
-            raise SchemaError(f"An attribute of a service is named with letters, digits and '_', not {name[:20]!r}.")
-        if kind not in KINDS:
-            raise SchemaError(f"{name!r} is of type {kind}; devices report {', '.join(KINDS)}.")
-        if self.use not in ("filter", "measure", "both"):
-            raise SchemaError(f"{name!r} is used as filter, measure or both, not {self.use!r}.")
-        if self.use != "filter" and not self.attribute.is_numeric:
-            raise SchemaError(f"{name!r} is of type {kind}, which has no sum.", fix='use = "filter"')
-        if self.resolution is not None and not 1 <= self.resolution <= MOST_BINS:
-            raise SchemaError(f"The resolution of {name!r} is 1 to {MOST_BINS:,}, not {self.resolution!r}.")
-        if self.attribute.size > 10**6:
-            raise SchemaError(f"{name!r} has more than 10^6 values.", fix="declare a coarser grid")
-        if not self.sensitive and self.use != "filter":
-            raise SchemaError(f"{name!r} is public: it serves conditions and groups.", fix='use = "filter"')
-        self._check_alone()
-
-    def _check_alone(self) -> None:
-        if not self.alone:
-            return
-        name = self.attribute.name
-        if not self.is_ordered or self.points or not self.sensitive:
-            raise SchemaError(f"{name!r} has no bins of neighbouring values, so none is alone.", fix="leave alone out")
-        places = self.places_alone
-        if len(places) < len(self.alone) + self._has_null_cell or not all(map(self._is_a_value, self.alone)):
-            raise SchemaError(f"What stands alone in {name!r} is among its values, each named once.")
-        runs = sum(high - low > 1 for low, high in pairwise((-1, *places, self.attribute.size)))
-        if self.bins < len(places) + runs:
-            raise SchemaError(
-                f"{name!r} has {self.bins} bins: too few for {len(places)} values alone and those between.",
-                fix=f"resolution = {max(len(places) + runs, 25)}",
-            )
-
-    @property
-    def places_alone(self) -> tuple[int, ...]:
-        """The places that have a bin of their own, ascending: those declared, and that of NULL."""
-        places = {self.attribute.index(value) for value in self.alone}
-        return tuple(sorted(places | ({self.attribute.size - 1} if self._has_null_cell else set())))
-
-    @property
-    def _has_null_cell(self) -> bool:
-        return self.is_ordered and self.attribute.null == "cell"
-
-    def _is_a_value(self, value: object) -> bool:
-        at = self.attribute.index(value)
-        if not 0 <= at < self.attribute.steps:
-            return False
-        found = self.attribute.label(at)
-        return bool(found == value or (self.attribute.is_numeric and float(found) == float(value)))  # type: ignore[arg-type]
-
-    @property
-    def is_ordered(self) -> bool:
-        """Whether neighbours belong together, so that ranges make sense."""
-        return self.attribute.is_numeric or self.attribute.is_temporal
-
-    @property
-    def bins(self) -> int:
-        """The resolution, or what suits the use: every category, 25 bins of a filter, 125 of a measure."""
-        size = self.attribute.size
-        if self.points:
-            return self.points
-        if self.resolution is not None:
-            return min(self.resolution, size)
-        if not self.is_ordered:
-            return size
-        return min(size, FILTER_BINS if self.use == "filter" else MEASURE_BINS)
-
-    @property
-    def points(self) -> int:
-        """To how many points values are rounded at random before they are reported; 0: they fall into bins instead.
-
-        Rounding keeps sums right on average however values crowd, which bins do not. It needs a number for each cell.
-        """
-        wanted = self.resolution or POINTS
-        is_number = self.use == "measure" and self.attribute.null != "cell"
-        return max(wanted, 2) if is_number and self.attribute.size > max(wanted, 2) else 0
-
-    @property
-    def may_be_missing(self) -> bool:
-        """Whether some value of a row is dropped, and the row with it."""
-        attribute = self.attribute
-        dropped = attribute.null == "drop" or (attribute.kind == "category" and attribute.other == "drop")
-        return dropped or (self.is_ordered and attribute.outside == "drop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +38,7 @@ class Service:
     everyone: bool = False
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
+        if not NAME.fullmatch(self.name):
             raise SchemaError(f"A service is named with letters, digits and '_', not {self.name[:20]!r}.")
         if not self.roles:
             raise SchemaError(f"Service {self.name!r} has no attribute.")
@@ -209,6 +97,7 @@ class CollectionSpec:
         scope: "pairs": exact estimates for two attributes of a service (and a measure), modelled ones beyond; "full":
             exact for all attributes at once, for few users too noisy.
         min_reports: Below this many reports nothing is estimated.
+        dimensions: Public tables whose values devices add to their rows.
     """
 
     name: str
@@ -219,9 +108,10 @@ class CollectionSpec:
     client: Client = "separate"
     scope: Scope = "pairs"
     min_reports: int = 1_000
+    dimensions: tuple[Dimension, ...] = ()
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
+        if not NAME.fullmatch(self.name):
             raise SchemaError(f"A collection is named with letters, digits and '_', not {self.name[:20]!r}.")
         object.__setattr__(self, "epsilon", _epsilon(self.epsilon))
         if not 1 <= len(self.services) <= MOST_SERVICES:
@@ -229,6 +119,7 @@ class CollectionSpec:
         names = [service.name.casefold() for service in self.services]
         if len(set(names)) != len(names):
             raise SchemaError("Two services have one name.")
+        self._check_dimensions(names)
         if not 1 <= self.epoch < 2**31 or not 2 <= self.fanout <= 64 or self.min_reports < 2:
             raise SchemaError("epoch is at least 1, fanout 2 to 64, min_reports at least 2.")
         if self.client not in ("separate", "coordinated"):
@@ -241,6 +132,19 @@ class CollectionSpec:
                 fix='client = "separate"',
             )
         self._check_joined_in_clear()
+
+    def _check_dimensions(self, services: Sequence[str]) -> None:
+        names = [one.name.casefold() for one in self.dimensions]
+        if len({*names, *services}) != len(names) + len(services):
+            raise SchemaError("A dimension has the name of another, or of a service.")
+        known = {one.name for one in self.dimensions}
+        for role in (role for service in self.services for role in service.roles):
+            if role.dimension is not None and role.dimension not in known:
+                raise UnknownName("dimension", str(role.dimension)[:64], known, fix="declare it under [[dimension]]")
+
+    def dimension(self, name: str) -> Dimension | None:
+        """The dimension ``name``, whatever its case; None if there is none."""
+        return next((one for one in self.dimensions if one.name.casefold() == name.casefold()), None)
 
     def _check_joined_in_clear(self) -> None:
         """Refuse public values beside a joined row that may be missing: their absence would show that it is."""
@@ -277,9 +181,10 @@ def _epsilon(given: object) -> Fraction:
     return value
 
 
-_SPEC_KEYS = {"format", "name", "epoch", "epsilon", "fanout", "client", "scope", "min_reports", "service"}
+_SPEC_KEYS = {"format", "name", "epoch", "epsilon", "fanout", "client", "scope", "min_reports", "service", "dimension"}
 _SERVICE_KEYS = {"name", "per_user", "everyone", "attribute"}
-_ROLE_KEYS = {"use", "resolution", "sensitive", "alone"}
+_ROLE_KEYS = {"use", "resolution", "sensitive", "alone", "dimension"}
+_DIMENSION_KEYS = {"name", "key", "public"}
 
 
 def parse_spec(text: str) -> CollectionSpec:
@@ -297,9 +202,9 @@ def parse_spec(text: str) -> CollectionSpec:
             raise SchemaError(f"A collection needs {key!r}.", fix=f"{key} = ..")
     try:
         services = tuple(_service(entry) for entry in raw["service"])
-        return CollectionSpec(
-            services=services, **{key: value for key, value in raw.items() if key not in ("format", "service")}
-        )
+        dimensions = tuple(_dimension(entry) for entry in raw.get("dimension", ()))
+        plain = {key: value for key, value in raw.items() if key not in ("format", "service", "dimension")}
+        return CollectionSpec(services=services, dimensions=dimensions, **plain)
     except KeyError as missing:
         raise SchemaError(f"A service needs {missing.args[0]!r}.", fix=f"{missing.args[0]} = ..") from None
     except (TypeError, AttributeError):
@@ -307,6 +212,11 @@ def parse_spec(text: str) -> CollectionSpec:
 
 
 _EXAMPLE = "see docs/reference/collect.md"
+
+
+def _dimension(entry: Mapping[str, Any]) -> Dimension:
+    _check_keys("a dimension", entry, _DIMENSION_KEYS)
+    return Dimension(entry.get("name", ""), entry.get("key", ""), entry.get("public", False))
 
 
 def _service(entry: Mapping[str, Any]) -> Service:

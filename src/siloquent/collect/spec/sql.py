@@ -10,7 +10,8 @@ import numpy as np
 from sqlglot import exp, parse
 from sqlglot.errors import SqlglotError
 
-from siloquent.collect.spec.declared import CollectionSpec, Role
+from siloquent.collect.spec.declared import CollectionSpec
+from siloquent.collect.spec.dimension import Dimension
 from siloquent.collect.spec.query import (
     Aggregate,
     AggregateQuery,
@@ -22,6 +23,7 @@ from siloquent.collect.spec.query import (
     any_of,
     boxes_of,
 )
+from siloquent.collect.spec.role import Role
 from siloquent.errors import RequestError, SyntaxProblem, UnknownName
 
 MOST_BYTES = 2**16
@@ -96,16 +98,32 @@ def _services(select: exp.Select, spec: CollectionSpec) -> tuple[str, ...]:
     source = select.args.get("from_") or select.args.get("from")
     if source is None or not isinstance(source.this, exp.Table):
         raise RequestError("FROM names a service.", fix=EXAMPLE)
-    names = [spec.service(source.this.name).name]
+    names, public = [spec.service(source.this.name).name], []
     for join in select.args.get("joins") or []:
         using = [one.name.lower() for one in join.args.get("using") or []]
         plain = not any(join.args.get(key) for key in ("side", "on", "method")) and join.kind in ("", "INNER")
+        dimension = spec.dimension(join.this.name) if isinstance(join.this, exp.Table) else None
+        if plain and dimension is not None:
+            public.append(_joined(dimension, using))
+            continue
         if not plain or using != ["user"] or not isinstance(join.this, exp.Table):
             raise RequestError("Services are joined on their user alone.", fix="JOIN profile USING (user)")
         names.append(spec.service(join.this.name).name)
     if len(set(names)) != len(names):
         raise RequestError("A service is joined with itself, which would show how many rows a user has.", fix=EXAMPLE)
+    for name in public:
+        if not any(role.dimension == name for service in names for role in spec.service(service).roles):
+            raise RequestError(f"No service in the question has values from {name!r}.", fix="leave its JOIN out")
     return tuple(names)
+
+
+def _joined(dimension: Dimension, using: list[str]) -> str:
+    """The name of a public table that is joined: devices have joined it already, by its key and nothing else."""
+    if using != [dimension.key.lower()]:
+        raise RequestError(
+            f"{dimension.name} is joined on its key alone.", fix=f"JOIN {dimension.name} USING ({dimension.key})"
+        )
+    return dimension.name
 
 
 class _Names:
@@ -120,6 +138,9 @@ class _Names:
             raise RequestError(f"{node.sql()[:60]!r} is no attribute.", fix="name attributes as they are declared")
         if node.name.lower() == "user":
             raise RequestError("The user is in no condition and no answer.", fix="COUNT(*) counts rows")
+        dimension = self._spec.dimension(node.table)
+        if dimension is not None:
+            return self._of_dimension(dimension.name, node)
         wanted = [self._spec.service(node.table).name] if node.table else list(self._services)
         if node.table and wanted[0] not in self._services:
             raise RequestError(f"{node.table!r} is not joined.", fix=f"JOIN {node.table} USING (user)")
@@ -129,16 +150,31 @@ class _Names:
             for role in self._spec.service(name).roles
             if role.attribute.name.casefold() == node.name.casefold()
         ]
-        if not found:
-            known = [role.attribute.name for name in wanted for role in self._spec.service(name).roles]
-            raise UnknownName("attribute", node.name[:64], known, fix="name one of them")
-        if len(found) > 1:
-            raise RequestError(f"{node.name!r} is an attribute of two services.", fix=f"{found[0].service}.{node.name}")
-        return found[0]
+        known = [role.attribute.name for name in wanted for role in self._spec.service(name).roles]
+        return _one(found, node, known)
+
+    def _of_dimension(self, dimension: str, node: exp.Column) -> Column:
+        """The column of a joined service that a public table fills."""
+        every = [
+            Column(name, role.attribute.name)
+            for name in self._services
+            for role in self._spec.service(name).roles
+            if role.dimension == dimension
+        ]
+        found = [one for one in every if one.name.casefold() == node.name.casefold()]
+        return _one(found, node, [one.name for one in every])
 
     def role(self, column: Column) -> Role:
         """Its declaration."""
         return self._spec.service(column.service).role(column.name)
+
+
+def _one(found: list[Column], node: exp.Column, known: list[str]) -> Column:
+    if not found:
+        raise UnknownName("attribute", node.name[:64], known, fix="name one of them")
+    if len(found) > 1:
+        raise RequestError(f"{node.name!r} is an attribute of two services.", fix=f"{found[0].service}.{node.name}")
+    return found[0]
 
 
 def _aggregate(node: exp.Expr, names: _Names) -> Aggregate:
