@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -96,8 +97,12 @@ def _skin(options: Options) -> Iterator[Row]:
 
 
 def _rivals(task: race.Task, account: str, epsilon: str) -> str:
-    """The relative errors of a noisy grid, synthetic records of a histogram, and of Fourier features; one seed each."""
+    """The relative errors of a noisy grid, synthetic records of a histogram, and of Fourier features.
+
+    One seed and 200 queries each: without a threshold every one of the grid's cells stands for records.
+    """
     random, price = np.random.default_rng(0), float(epsilon)
+    task = replace(task, queries=task.queries[:200], truth=task.truth[:200])
     data, queries = task.data / 255, task.queries / 255
 
     def noise(shape: tuple[int, ...]) -> Floats:
@@ -111,9 +116,9 @@ def _rivals(task: race.Task, account: str, epsilon: str) -> str:
     deviation = float(noise((100_000,)).std())
     grids = [
         functions.noisy_grid(data, queries, kernel, deviation=noise, cells=64, threshold=cut * deviation)
-        for cut in (1, 2, 4)
+        for cut in (-math.inf, 1, 2, 4)
     ]
-    found = f"; noisy grid of 64^3 cells, best of three thresholds {min(_off(g, task) for g in grids):.3g}"
+    found = f"; noisy grid of 64^3 cells, best threshold of four {min(_off(g, task) for g in grids):.3g}"
     if account == "zcdp":
         return found
     frequencies = functions.p_stable_frequencies(5.0, (FEATURES, 3), random)
