@@ -23,7 +23,7 @@ from siloquent.server.spending import Spending
 from siloquent.server.store import Store
 from siloquent.server.tokens import Tokens
 from siloquent.server.watch import Watch, Watched
-from siloquent.server.web import access, asking, books, declared, gathered
+from siloquent.server.web import access, asking, books, declared, gathered, wizard
 from siloquent.server.web import silos as silo_pages
 from siloquent.server.web.pages import Pages
 from siloquent.version import VERSION
@@ -95,7 +95,7 @@ def make_app(folder: Path, settings: Settings) -> Any:
         app.include_router(part.router, prefix="/v1")
     _watchers(app)
     app.state.pages = Pages(app)
-    for part in (access, asking, declared, gathered, silo_pages, books):
+    for part in (access, asking, wizard, declared, gathered, silo_pages, books):
         app.include_router(part.router)
     headers = {**HEADERS, **({"Strict-Transport-Security": "max-age=31536000"} if settings.is_secure else {})}
     app.add_middleware(BodyLimit, settings=settings, headers=headers)

@@ -18,6 +18,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 MOST_HEADER_BYTES = 16 * 2**10
+UPLOADS = ("/v1/uploads", "/tables/upload")
 MOST_REMEMBERED = 10_000
 
 
@@ -36,7 +37,7 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        most = self._settings.upload_bytes if scope["path"] == "/v1/uploads" else self._settings.body_bytes
+        most = self._settings.upload_bytes if scope["path"] in UPLOADS else self._settings.body_bytes
         fields = {name.lower(): value for name, value in scope["headers"]}
         if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADER_BYTES:
             refusal = Refused(431, "headers_too_large", "The headers are longer than 16 KiB.")

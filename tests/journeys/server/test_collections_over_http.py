@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from journeys.served import clinic_workspace, serving
+from journeys.served import Served, clinic_workspace, serving
 from siloquent import collect
 
 SPEC = """\
@@ -19,16 +21,25 @@ attribute = [{ name = "mood", type = "category", values = ["1", "2", "3"], null 
 """
 
 
-def test_reports_count_once_and_estimates_have_errors(tmp_path: Path) -> None:
-    folder = clinic_workspace(tmp_path / "w")
+@contextmanager
+def collecting(folder: Path, devices: int = 2_000) -> Iterator[tuple[Served, bytes]]:
+    """A server of a workspace with one collection, and the reports of its devices."""
+    clinic_workspace(folder)
     made = collect.design(collect.parse_spec(SPEC))
     (folder / "collections").mkdir()
     (folder / "collections" / "walks-1.json").write_text(made.to_json())
-    devices = [collect.Device(user=f"u{i}", key=bytes(range(32))) for i in range(2_000)]
-    data = b"".join(
-        collect.perturb(made, "walks", [{"mood": str(1 + i % 2)}], device) for i, device in enumerate(devices)
-    )
-    with serving(folder) as served, served.client("devices") as sender, served.client("ana") as ana:
+    users = [collect.Device(user=f"u{i}", key=bytes(range(32))) for i in range(devices)]
+    data = b"".join(collect.perturb(made, "walks", [{"mood": str(1 + i % 2)}], one) for i, one in enumerate(users))
+    with serving(folder) as served:
+        yield served, data
+
+
+def test_reports_count_once_and_estimates_have_errors(tmp_path: Path) -> None:
+    with (
+        collecting(tmp_path / "w") as (served, data),
+        served.client("devices") as sender,
+        served.client("ana") as ana,
+    ):
         first = sender.post("/v1/collections/walks-1/reports", content=data).json()
         again = sender.post("/v1/collections/walks-1/reports", content=data).json()
         assert (first["counters"]["accepted"], again["counters"]["duplicate"]) == (2_000, 2_000)

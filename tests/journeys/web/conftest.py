@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from journeys.served import Served, clinic_workspace, serving
+from journeys.served import Served, serving
+from journeys.silos import Silo, silo_workspace
 
 FLAGS = [
     "--no-sandbox",
@@ -53,8 +54,13 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(clinic_workspace(tmp_path_factory.mktemp("web") / "clinic")) as running:
+def silo(tmp_path_factory: pytest.TempPathFactory) -> Silo:
+    return silo_workspace(tmp_path_factory.mktemp("web") / "clinic")
+
+
+@pytest.fixture(scope="session")
+def served(silo: Silo) -> Iterator[Served]:
+    with serving(silo.folder) as running:
         yield running
 
 

@@ -73,9 +73,10 @@ def test_the_slider_says_its_ends_and_moves_the_error(visit: Visit) -> None:
     ("name", "paths"),
     [
         ("ana", ["/", "/tables", "/tables/visits", "/budget", "/releases", "/jobs", "/help"]),
+        ("ana", ["/search", "/dependencies", "/collections"]),
         ("owner", ["/tables", "/tables/visits", "/tables/new", "/tables/visits/edit", "/budget", "/ledger"]),
-        ("owner", ["/releases", "/jobs", "/tokens"]),
-        ("auditor", ["/tables", "/budget", "/ledger", "/releases", "/help"]),
+        ("owner", ["/releases", "/jobs", "/tokens", "/sessions", "/search", "/dependencies", "/tables/wizard"]),
+        ("auditor", ["/tables", "/budget", "/ledger", "/releases", "/help", "/sessions"]),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -219,7 +220,7 @@ def test_nothing_is_cut_off_on_a_narrow_screen(visit: Visit) -> None:
     page = visit("ana", viewport={"width": 320, "height": 640})
     price(page, f"{WARDS} ERROR 211")
     page.get_by_role("button", name="Ask", exact=True).click()
-    for path in (None, "/tables/visits", "/budget"):
+    for path in (None, "/tables/visits", "/budget", "/search", "/jobs", "/releases"):
         if path:
             page.goto(path)
         else:

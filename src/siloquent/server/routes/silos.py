@@ -141,7 +141,8 @@ async def session_of(house: House, folder: Path, person: Person, session: str) -
         except ProtocolError as refused:
             silent = refused.detail
         asked = session_document(role, known)
-        return {"schema": "siloquent/federation-session/1", **asked, "status": status, "silent": silent}
+        told = {"decided": known.decided, "status": status, "silent": silent}
+        return {"schema": "siloquent/federation-session/1", **asked, **told}
 
     async with house.room.place(person.token):
         return await house.desk.run(None, work)

@@ -6,6 +6,7 @@ import os
 import re
 import secrets  # allowed: file names, no noise
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from siloquent.documents.money import account_document, exact
 from siloquent.documents.tables import check_report, table_document, table_line
 from siloquent.errors import SchemaError
-from siloquent.server.guard import Guarded, Who, house_of, require_table
+from siloquent.server.guard import Guarded, House, Who, house_of, require_table
 from siloquent.server.problems import Refused, not_found
 from siloquent.server.routes.bodies import TableBody
 
@@ -147,13 +148,22 @@ async def check_table(request: Request, table: str, person: Who) -> dict[str, An
 @router.post("/uploads", status_code=201)
 async def upload(request: Request, person: Who) -> Response:
     """Take a data file into the workspace, as it arrives; its kind is read off its first bytes, its name is ours."""
+    return JSONResponse(await kept(request, request.stream()), status_code=201)
+
+
+async def kept(request: Request, chunks: AsyncIterator[bytes]) -> dict[str, Any]:
+    """Write an upload as it arrives, whole or not at all; its document.
+
+    Raises:
+        Refused: 415.
+    """
     house, folder = house_of(request), Path(request.app.state.folder) / "uploads"
     folder.mkdir(mode=0o700, exist_ok=True)
     number = f"u-{secrets.token_hex(8)}"  # allowed: a name or a key, no noise
     building, first, size = folder / f".{number}", b"", 0
     try:
         with os.fdopen(os.open(building, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            async for chunk in request.stream():
+            async for chunk in chunks:
                 first = (first + chunk)[:8]
                 size += len(chunk)
                 file.write(chunk)
@@ -165,7 +175,20 @@ async def upload(request: Request, person: Who) -> Response:
         building.unlink(missing_ok=True)
     house.store.write("INSERT INTO upload VALUES (?, ?, ?, ?)", number, form, size, int(time.time()))
     made = {"schema": "siloquent/upload/1", "id": number, "format": form, "source": f"{form}:uploads/{number}.{form}"}
-    return JSONResponse({**made, "bytes": size}, status_code=201)
+    return {**made, "bytes": size}
+
+
+def uploads(house: House) -> list[dict[str, Any]]:
+    """The files that were uploaded, newest first, each with the source that a table file names."""
+    found = house.store.all("SELECT id, form, size, created FROM upload ORDER BY created DESC, id LIMIT 100")
+    return [
+        {
+            **one,
+            "source": f"{one['form']}:uploads/{one['id']}.{one['form']}",
+            "created": time.strftime("%Y-%m-%d %H:%M", time.gmtime(one["created"])),
+        }
+        for one in found
+    ]
 
 
 def form_of(first: bytes) -> str:

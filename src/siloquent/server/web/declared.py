@@ -15,6 +15,8 @@ from siloquent.server.routes import tables
 from siloquent.server.tokens import Person
 from siloquent.server.web.pages import form_of, render, visitor
 
+MOST_ASKED = 20
+
 router = APIRouter(include_in_schema=False)
 
 
@@ -58,7 +60,9 @@ async def _declared(request: Request, person: Person, name: str, toml: str) -> R
 @router.get("/tables/{table}")
 async def show_table(request: Request, table: str) -> Response:
     person = visitor(request)
-    return render(request, "table.html", person, table=await tables.show_table(request, table, person), report=None)
+    shown = await tables.show_table(request, table, person)
+    asked = (await tables.table_history(request, table, person))["questions"][-MOST_ASKED:][::-1]
+    return render(request, "table.html", person, table=shown, report=None, asked=asked)
 
 
 @router.post("/tables/{table}/check")
@@ -70,4 +74,4 @@ async def check_table(request: Request, table: str) -> Response:
         shown = await tables.show_table(request, table, person)
     except SiloquentError:
         shown = None
-    return render(request, "table.html", person, table=shown, report=report)
+    return render(request, "table.html", person, table=shown, report=report, asked=[])

@@ -39,7 +39,7 @@ async def show_dependencies(request: Request, release: str) -> Response:
         inside=[str(one) for one in report.only_inside],
         picture=None if graph is None else Markup(graph.svg()),  # our own SVG, whose texts are escaped
         tables=await house_of(request).desk.run(None, lambda session: session.tables()),
-        release=release,
+        release=releases.manifest_of(house_of(request), _folder(request), release, person),
     )
 
 
@@ -90,4 +90,8 @@ async def decide(request: Request, session: str, decision: str) -> Response:
 
 
 def _seen(request: Request, person: Any) -> list[dict[str, Any]]:
-    return releases.seen(house_of(request), Path(request.app.state.folder) / "releases", person)
+    return releases.seen(house_of(request), _folder(request), person)
+
+
+def _folder(request: Request) -> Path:
+    return Path(request.app.state.folder) / "releases"

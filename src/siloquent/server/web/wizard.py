@@ -1,0 +1,171 @@
+"""A table's declaration, asked for column by column. The form knows the columns' names and nothing of their rows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from siloquent.errors import SchemaError, SiloquentError
+from siloquent.server.guard import house_of, require_proof
+from siloquent.server.problems import Refused
+from siloquent.server.routes import tables
+from siloquent.server.web.pages import form_of, render, visitor
+
+router = APIRouter(include_in_schema=False)
+TYPES = ("category", "integer", "real", "boolean", "date", "id", "text")
+MOST_COLUMNS = 150
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_CHUNK = 2**20
+
+
+@router.get("/tables/wizard")
+async def begin(request: Request) -> Response:
+    person = visitor(request, "owner")
+    return render(request, "wizard.html", person, uploads=tables.uploads(house_of(request)))
+
+
+@router.post("/tables/upload")
+async def upload(request: Request) -> Response:
+    person = visitor(request, "owner")
+    async with request.form(max_files=1, max_fields=2) as form:
+        require_proof(person, str(form.get("csrf", "")))
+        file = form.get("file")
+        if not isinstance(file, UploadFile):
+            raise Refused(422, "request_unreadable", "No file was chosen.", fix="choose a CSV or Parquet file")
+
+        async def chunks() -> Any:
+            while chunk := await file.read(_CHUNK):
+                yield chunk
+
+        made = await tables.kept(request, chunks())
+    return RedirectResponse(f"/tables/wizard/{made['id']}", status_code=303)
+
+
+@router.api_route("/tables/wizard/{upload}", methods=["GET", "POST"])
+async def columns(request: Request, upload: str) -> Response:
+    person, house = visitor(request, "owner"), house_of(request)
+    found = next((one for one in tables.uploads(house) if one["id"] == upload), None)
+    if found is None:
+        raise Refused(404, "not_found", "There is no such upload.", fix="/tables/wizard")
+    fields, problem = await form_of(request, person) if request.method == "POST" else {}, None
+    names = names_in(Path(request.app.state.folder) / str(found["source"]).partition(":")[2], str(found["form"]))
+    if request.method == "POST":
+        try:
+            name, toml = fields.get("name", "").strip(), composed(fields, names, source=str(found["source"]))
+            await tables.declared(request, name, toml)
+            return RedirectResponse(f"/tables/{name}", status_code=303)
+        except SiloquentError as wrong:
+            problem = wrong
+    return render(
+        request,
+        "wizard_columns.html",
+        person,
+        status=422 if problem else 200,
+        names=list(enumerate(names)),
+        types=TYPES,
+        fields=fields,
+        problem=problem,
+        upload=found,
+    )
+
+
+def names_in(file: Path, form: str) -> list[str]:
+    """The columns' names: the first line of a CSV file, the footer of a Parquet file; no row is read.
+
+    Raises:
+        SchemaError: there are none that can be read, or more than a form holds.
+    """
+    from siloquent.door import read_csv_header
+
+    if form == "csv":
+        names, _, _ = read_csv_header(file)
+    else:
+        names = _parquet_names(file)
+    if not 1 <= len(names) <= MOST_COLUMNS:
+        raise SchemaError(
+            f"A form holds 1 to {MOST_COLUMNS} columns, not {len(names)}.", fix="write the table file by hand"
+        )
+    return list(names)
+
+
+def _parquet_names(file: Path) -> list[str]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        # A footer may claim more than it holds, so both of its limits are set.
+        with pq.ParquetFile(file, thrift_string_size_limit=2**20, thrift_container_size_limit=2**16) as opened:
+            return [str(name) for name in opened.schema_arrow.names]
+    except (OSError, ValueError, pa.ArrowException):
+        raise SchemaError("This is no Parquet file that can be read.", fix="upload it again") from None
+
+
+def composed(fields: Mapping[str, str], names: list[str], *, source: str) -> str:
+    """The table file that the form's fields say. What was left empty is left out, so that its absence is an error.
+
+    >>> fields = {"name": "t", "type-0": "integer", "lo-0": "0", "hi-0": "9", "epsilon": "1"}
+    >>> '{ name = "age", type = "integer", lo = 0, hi = 9 }' in composed(fields, ["age"], source="csv:t.csv")
+    True
+    """
+    attributes = [line for place, name in enumerate(names) if (line := _attribute(fields, place, name))]
+    unit = '{ kind = "row" }'
+    if fields.get("unit"):
+        unit = (
+            f'{{ kind = "user", column = {_text(fields["unit"])}, max_rows = {_number(fields.get("max_rows", ""))} }}'
+        )
+    given = {name: fields.get(name, "").strip() for name in ("size_hint", "epsilon", "delta")}
+    lines = [
+        "format = 1",
+        "attribute = [",
+        *(f"  {one}," for one in attributes),
+        "]",
+        "",
+        "[table]",
+        f"name = {_text(fields.get('name', '').strip())}",
+        f"source = {_text(source)}",
+        f"adjacency = {_text(fields.get('adjacency', 'add-remove'))}",
+        *([f"size_hint = {_number(given['size_hint'])}"] if given["size_hint"] else []),
+        f"unit = {unit}",
+        "",
+        "[budget]",
+        f"accountant = {_text('zcdp' if given['delta'] else 'pure')}",
+        *(f"{name} = {_text(given[name])}" for name in ("epsilon", "delta") if given[name]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _attribute(fields: Mapping[str, str], place: int, name: str) -> str:
+    """One column's line; empty if it is left out."""
+    kind = fields.get(f"type-{place}", "")
+    if not kind:
+        return ""
+    said = {key: fields.get(f"{key}-{place}", "").strip() for key in ("lo", "hi", "grid", "values", "null", "outside")}
+    parts = [f"name = {_text(name)}", f"type = {_text(kind)}"]
+    if kind == "category":
+        values = [_text(one.strip()) for one in said["values"].splitlines() if one.strip()]
+        parts.append(f"values = [{', '.join(values)}]")
+    if kind in ("integer", "real", "date"):
+        parts += [f"{key} = {_number(said[key])}" for key in ("lo", "hi", "grid") if said[key]]
+        parts += [f"outside = {_text(said['outside'])}"] if said["outside"] else []
+    if kind == "text":
+        parts.append(f"max_bytes = {_number(said['hi'])}")
+    if kind not in ("id", "text") and said["null"]:
+        parts.append(f"null = {_text(said['null'])}")
+    return f"{{ {', '.join(parts)} }}"
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=True).replace("\x7f", "\\u007f")
+
+
+def _number(text: str) -> str:
+    """A number as it is, anything else as text: then the reader of table files says what is wrong with it."""
+    return text.strip() if _NUMBER.fullmatch(text.strip()) else _text(text.strip())

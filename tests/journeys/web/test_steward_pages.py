@@ -1,0 +1,162 @@
+"""What a steward and a federation's operator do in the pages: declare by form, see who spent, adopt, say yes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from journeys.served import Served
+from journeys.silos import Silo
+from journeys.web.conftest import no_barriers
+
+Visit = Callable[..., Any]
+WARDS = "SELECT ward, COUNT(*) FROM visits GROUP BY ward"
+
+
+def uploaded(page: Any, file: Path, content: bytes) -> None:
+    """Choose a file in the form and send it."""
+    file.write_bytes(content)
+    page.goto("/tables/wizard")
+    page.get_by_label("A CSV or Parquet file").set_input_files(file)
+    page.get_by_role("button", name="Upload").click()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_table_is_declared_by_form_and_no_bound_is_guessed(
+    visit: Visit, served: Served, tmp_path: Path, scripts: bool
+) -> None:
+    name = f"stays_{scripts}".lower()
+    page = visit("owner", expects=(422,), java_script_enabled=scripts)
+    uploaded(page, tmp_path / "stays.csv", b"ward,days\n" + b"A,4711\nB,2\n" * 500)
+    assert "4711" not in page.content()
+    page.get_by_label("The table's name").fill(name)
+    page.locator("#type-0").select_option("category")
+    page.get_by_label("Values of a category, one a line").first.fill("A\nB")
+    page.locator("#type-1").select_option("integer")
+    page.get_by_label("Epsilon").fill("5")
+    page.get_by_role("button", name="Declare").click()
+    page.get_by_role("alert").wait_for()
+    assert "days" in page.get_by_role("alert").inner_text()
+    assert not (served.folder / "schemas" / f"{name}.toml").exists()
+    assert page.get_by_label("Values of a category, one a line").first.input_value() == "A\nB"
+    page.locator("#lo-1").fill("0")
+    page.locator("#hi-1").fill("60")
+    page.get_by_role("button", name="Declare").click()
+    page.get_by_role("heading", name=name).wait_for()
+    page.get_by_role("button", name="Check the rows").click()
+    page.get_by_text("1,000 rows").wait_for()
+    answer = served.ask("ana", f"SELECT ward, COUNT(*) FROM {name} GROUP BY ward ERROR 50", f"declared {scripts}")
+    assert [row[0] for row in answer.json()["rows"]] == ["A", "B"]
+
+
+def test_the_form_of_many_columns_is_free_of_barriers_and_shows_hostile_names_as_text(
+    visit: Visit, tmp_path: Path
+) -> None:
+    page = visit("owner", viewport={"width": 320, "height": 640})
+    uploaded(page, tmp_path / "x.csv", b"<img src=x onerror=document.title=1>,b,c,d,e,f\n1,2,3,4,5,6\n")
+    page.get_by_role("heading", name="What you know of each column").wait_for()
+    assert page.title() != "1"
+    assert page.locator("main img").count() == 0
+    with no_barriers(page):
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04zip", b"\x1f\x8b\x08gzip", b"PAR1 and no more"])
+def test_a_file_that_is_no_table_is_refused_and_leaves_nothing(
+    visit: Visit, served: Served, tmp_path: Path, content: bytes
+) -> None:
+    page = visit("owner", expects=(415, 422))
+    uploaded(page, tmp_path / "x.bin", content)
+    page.get_by_text("To mend it").wait_for()
+    assert not [one for one in (served.folder / "uploads").iterdir() if one.name.startswith(".")]
+
+
+def test_an_upload_by_another_origins_form_is_refused(visit: Visit, served: Served, tmp_path: Path) -> None:
+    page = visit("owner", expects=(403,))
+    page.goto("/tables/wizard")
+    page.evaluate("document.querySelectorAll('input[name=csrf]').forEach((one) => { one.value = 'forged'; })")
+    before = len(served.app.state.house.store.all("SELECT id FROM upload"))
+    (tmp_path / "x.csv").write_bytes(b"a,b\n1,2\n")
+    page.get_by_label("A CSV or Parquet file").set_input_files(tmp_path / "x.csv")
+    page.get_by_role("button", name="Upload").click()
+    page.get_by_text("is not from this server's page").wait_for()
+    assert len(served.app.state.house.store.all("SELECT id FROM upload")) == before
+
+
+def test_a_steward_sees_who_spent_what_and_who_was_refused(visit: Visit, served: Served) -> None:
+    assert served.ask("bo", f"{WARDS} ERROR 140 REUSE NONE", "spent-by-bo").status_code == 200
+    with served.client("ana") as client:
+        assert client.get("/v1/tokens").status_code == 403
+    page = visit("owner")
+    page.goto("/budget")
+    spending = page.get_by_role("region", name="Spending")
+    assert spending.get_by_role("row").filter(has_text="bo").filter(has_text="explore").count() >= 1
+    assert page.get_by_role("region", name="Refusals").get_by_text("not_allowed").first.is_visible()
+    with no_barriers(page):
+        pass
+    analyst = visit("ana")
+    analyst.goto("/budget")
+    assert analyst.get_by_role("region", name="Spending").count() == 0
+
+
+def test_what_was_asked_of_a_table_is_listed(visit: Visit, served: Served) -> None:
+    served.ask("ana", f"{WARDS} ERROR 141", "listed-in-the-page")
+    page = visit("ana")
+    page.goto("/tables/visits")
+    assert page.get_by_role("region", name="What was asked").get_by_text("ERROR 141").first.is_visible()
+
+
+def test_dependencies_are_drawn_listed_and_adopted_with_the_keyboard(visit: Visit, silo: Silo) -> None:
+    page = visit("owner")
+    page.goto("/dependencies")
+    page.get_by_role("link", name=silo.report).click()
+    assert page.locator("figure svg path[stroke-dasharray]").count() == 1
+    assert page.get_by_text("in each silo, not over all rows").first.is_visible()
+    assert page.get_by_text("its own votes").is_visible()
+    with no_barriers(page):
+        pass
+    box = page.get_by_role("checkbox", name="age, ward determines note")
+    box.focus()
+    page.keyboard.press("Space")
+    page.wait_for_function("document.activeElement.checked")
+    page.get_by_role("button", name="Adopt").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="What always or mostly holds").wait_for()
+
+
+def test_an_operator_sees_certificate_roles_and_who_waits_and_says_yes(visit: Visit, silo: Silo) -> None:
+    page = visit("owner", expects=(409,))
+    page.goto("/sessions")
+    assert page.get_by_text("days left").is_visible()
+    assert page.get_by_role("cell", name="<b>River</b>").is_visible()
+    page.get_by_role("link", name=silo.session[:12]).click()
+    assert page.get_by_text("each role learns the dependencies").is_visible()
+    assert page.get_by_role("status").get_by_text("The relay did not tell").is_visible()
+    with no_barriers(page):
+        pass
+    page.get_by_role("button", name="Approve").click()
+    page.get_by_text("approved by its owner").wait_for()
+    assert page.get_by_role("button", name="Approve").count() == 0
+
+
+def test_analysts_have_no_sessions_and_auditors_no_values_of_profiles(visit: Visit, silo: Silo) -> None:
+    analyst, auditor = visit("ana", expects=(404,)), visit("auditor", expects=(404,))
+    for page, path in ((analyst, "/sessions"), (analyst, "/tables/wizard"), (auditor, f"/dependencies/{silo.report}")):
+        page.goto(path)
+        assert page.get_by_role("heading", name="Not Found").is_visible()
+
+
+def test_the_catalogue_is_looked_through_and_a_request_becomes_a_job(visit: Visit, silo: Silo) -> None:
+    page = visit("ana")
+    page.goto("/search")
+    assert page.get_by_role("row").filter(has_text=silo.offer).get_by_text("cost").is_visible()
+    page.get_by_label("Request (JSON)").fill('{"table": "visits", "target": "nothing", "scoring": "platform"}')
+    page.locator("#max_cost").fill("1")
+    page.get_by_role("button", name="Find").click()
+    page.get_by_role("alert").wait_for(timeout=60_000)
+    assert page.get_by_text("failed").is_visible()
+    with no_barriers(page):
+        pass
