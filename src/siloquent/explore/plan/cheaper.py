@@ -68,7 +68,8 @@ def as_paid(step: Step, recall: Recall, permit: Permit) -> Step:
     """
     seqs = sorted({one.source for one in recall.known if one.source < permit.seq}, reverse=True)
     cuts = [permit.seq, *seqs[:_STATES], 0]
-    plans = (with_reuse(step, recall.before(cut)) for cut in cuts)
+    ways = (step, *step.ways[1:])
+    plans = (with_reuse(way, recall.before(cut)) for cut in cuts for way in ways)
     return next((one for one in plans if one.event == permit.event), with_reuse(step, recall.before(permit.seq)))
 
 

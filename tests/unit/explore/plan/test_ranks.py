@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 from siloquent.errors import LedgerError
 from siloquent.explore.estimate import Progress
 from siloquent.explore.estimate.ranks import read_off
+from siloquent.explore.plan.cheaper import as_paid
 from siloquent.explore.plan.planner import Plan
+from siloquent.explore.plan.recall import Recall
 from siloquent.explore.plan.steps import Course, Step, chart
 from siloquent.explore.spec import parse
 from siloquent.explore.spec.aggregates import Count, Quantile, Ranks
 from siloquent.explore.spec.measured import Form, Measured, payload_of
-from siloquent.ledger import Receipt, Stored
+from siloquent.ledger import Permit, Receipt, Stored
 from siloquent.maths.sensitivity import sensitivities
 from siloquent.privacy import Cost, DiscreteGaussian, DiscreteLaplace, accountant
 from unit.explore.plan.tables import PLENTY, table
@@ -142,3 +144,11 @@ def test_answers_that_were_measured_apart_are_still_read() -> None:
     stored = Stored("p", "visits@1", "k", Step(course.first.apart).event, payload, Receipt("l", 1, "h"), *[Cost(0)] * 4)
     progress = Progress(course).with_step(course.first, stored, True)
     assert [part.values for part in progress.parts] == [[3, 40], [4, 40], [5, 40]]
+
+
+def test_what_was_reserved_for_a_choice_each_is_measured_as_that() -> None:
+    """A retry measures what its permit paid for, whichever way is cheaper now."""
+    first = charted(f"{BY_SEX} ERROR 300, 300, 300").first
+    for way in first.ways:
+        permit = Permit("p", "visits@1", "k", "d", way.event, Cost(1), 7)
+        assert as_paid(first, Recall((), 0), permit).event == way.event
