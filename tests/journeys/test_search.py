@@ -53,6 +53,16 @@ def test_the_price_of_an_offer_is_shown_first_and_costs_nothing(office: Person) 
     assert office.spent("air@1") == before
 
 
+def test_what_cannot_work_is_said_before_it_is_paid_for(office: Person) -> None:
+    before = office.spent("air@1")
+    faint = (*OFFER[:8], "0.01")
+    assert "hides what tells them apart" in " ".join(office.types(*faint, "--explain").out.split())
+    assert "hides what tells them apart" in office.types(*faint, "--explain", "--json").document["notes"][0]
+    refused = office.types(*faint)
+    assert ("hides what tells them apart" in " ".join(refused.err.split()), refused.status) == (True, 2)
+    assert office.spent("air@1") == before
+
+
 def test_an_offer_under_its_key_is_free_the_second_time_and_verifies(office: Person) -> None:
     before = office.spent("air@1")
     again = office.types(*OFFER, "--key", "air", "--yes", "--json").document

@@ -9,6 +9,7 @@ import typer
 
 from siloquent.cli.commands import Options, command
 from siloquent.cli.paying import price_words
+from siloquent.cli.problems import clean_lines
 from siloquent.cli.search_files import catalogue_path, offer_of, place_in, plan_at, request_of
 from siloquent.cli.sketch_files import release_path, write_text
 from siloquent.errors import RequestError, SiloquentError
@@ -138,9 +139,12 @@ def _agreed(options: Options, session: Session, spec: OfferSpec, *, yes: bool, m
         RequestError: nobody said so, and nobody is there to ask.
     """
 
+    planned = session.search.explain(spec)
+    for note in planned.notes:  # whether it can work is said before it is paid for, also where nobody is asked
+        options.screen.warn(clean_lines(note))
     if yes or max_cost is not None:
         return True
-    price = price_words(session.search.explain(spec))
+    price = price_words(planned)
     if not options.screen.can_ask:
         raise RequestError(f"This costs {price}, and nobody is here to agree to it.", fix="the same command with --yes")
     options.screen.warn(f"A release of {spec.table}'s sums costs {price}. What is done with it costs nothing.")

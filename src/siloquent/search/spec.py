@@ -217,6 +217,8 @@ class RequestSpec:
                 "An order of 3 or 4 is for logistic and Poisson models of unions; everything else has order 2.",
                 fix='kinds=("union",), model="logistic", order=4',
             )
+        if self.range == "quantiles" and "union" in self.kinds:
+            raise RequestError("Rows are added over declared ranges; estimated ones differ.", fix='range="declared"')
         if self.scoring == "platform" and self.budget is None:
             raise RequestError(
                 "Platform scoring releases the table's moments, which needs a budget.",

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from siloquent.charging import Charge, guarantee_of, request_digest, require_planned
-from siloquent.errors import NotAllowed, RequestError
+from siloquent.errors import BudgetExceeded, NotAllowed, RequestError
 from siloquent.ledger import Permit, Stored
 from siloquent.search.catalogue import Catalogue
 from siloquent.search.estimate.both import find_both
-from siloquent.search.estimate.finding import Asked, find_joins, find_unions
+from siloquent.search.estimate.finding import Asked, find_joins, find_unions, require_candidates
 from siloquent.search.estimate.training import LocalRows, ReleasedSums
 from siloquent.search.found import AugmentPlan, Found
 from siloquent.search.measure import measure, own_rows, own_table
@@ -119,13 +119,19 @@ def find(
     """
     asked = _asked(session, spec)
     if spec.scoring == "platform":
-        own = offer(session, spec.as_offer(), key=key, max_cost=max_cost)
+        require_candidates(asked, catalogue.offers)
+        try:
+            own = offer(session, spec.as_offer(), key=key, max_cost=max_cost)
+        except BudgetExceeded as short:
+            short.fix = 'a smaller budget; or scoring = "local", which costs the table\'s owner nothing'
+            raise
         return _found(replace(asked, features=own.features), catalogue, _released(own), own)
     if session.analyst is not None:
         raise NotAllowed(
             "Local scoring reads rows as they are, so it is the owner's alone.",
             fix='leave --analyst out, as the owner, or scoring = "platform" with a budget',
         )
+    require_candidates(asked, catalogue.offers)
     rows = own_rows(session.table(spec.table), asked.features, asked.keys)
     if len(rows.numbers) < len(asked.columns) + 2:
         raise RequestError(f"The table {spec.table!r} has too few rows with every key to learn from.")

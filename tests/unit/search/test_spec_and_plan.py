@@ -161,6 +161,30 @@ def test_what_noise_will_hide_is_said_before_anything_is_spent() -> None:
     assert plan(spec(), schema()).notes == ()
 
 
+UNION: dict[str, object] = {"keys": (), "features": ("x", "y", "wet")}
+SMALL: dict[str, tuple[dict[str, object], int, str]] = {
+    "a handful of rows a key": ({"budget": Budget(epsilon="1")}, 40, "hides what tells them apart"),
+    "some rows a key": ({"budget": Budget(epsilon="1")}, 80, "only large differences"),
+    "a tiny epsilon": ({"budget": Budget(epsilon="0.03")}, 800, "hides what tells them apart"),
+    "a union of a hundred rows": ({**UNION, "budget": Budget(epsilon="1")}, 100, "hides linear relations"),
+    "a union at a tiny epsilon": ({**UNION, "budget": Budget(epsilon="0.1")}, 1_000, "hides linear relations"),
+}
+
+
+@pytest.mark.parametrize(("given", "size", "said"), SMALL.values(), ids=SMALL)
+def test_where_it_cannot_work_the_plan_says_so_from_public_facts(
+    given: dict[str, object], size: int, said: str
+) -> None:
+    assert said in " ".join(plan(spec(**given), schema(size=size)).notes)
+    assert plan(spec(**{**given, "budget": Budget(epsilon="1")}), schema(size=100_000)).notes == ()
+
+
+def test_a_table_that_does_not_say_its_size_is_told_that_it_matters() -> None:
+    text = TOML.format(name="places", budget=ZCDP, unit=ROW, adjacency="add-remove", size=10)
+    unsized = sq.read_schema(text.replace("size_hint = 10\n", ""))
+    assert "no size_hint" in plan(spec(), unsized).notes[0]
+
+
 def test_a_release_that_is_too_large_is_refused() -> None:
     text = TOML.format(name="places", budget=ZCDP, unit=ROW, adjacency="add-remove", size=10)
     wide = sq.read_schema(text.replace("hi = 10, grid = 0.01", "hi = 99999, grid = 0.1"))

@@ -248,6 +248,72 @@ def test_more_than_the_budget_is_refused_and_nothing_is_spent(tmp_path: Path) ->
         assert opened.search.explain(spec(budget=Budget(rho="1"))).price <= 1
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"keys": (KeyOf("wet"),), "features": ()}, "No offer shares half"),
+        ({"kinds": ("union",)}, "No offer has all"),
+        ({"kinds": ("union",), "range": "quantiles"}, "declared ranges"),
+    ],
+)
+def test_a_platform_request_that_nothing_serves_is_refused_before_it_is_paid(
+    place: tuple, changed: dict[str, object], said: str
+) -> None:
+    before = place[0].ledger.head().seq
+    with pytest.raises(RequestError, match=said) as refused:
+        ask(place, scoring="platform", budget=RICH, **changed)
+    assert refused.value.spent == "nothing"
+    assert place[0].ledger.head().seq == before
+
+
+def test_a_request_for_what_an_offer_alone_holds_is_refused_before_it_is_paid(tmp_path: Path) -> None:
+    with session(tmp_path) as opened:
+        alone = Catalogue((opened.search.offer(spec(features=("y",))),))
+        before = opened.ledger.head().seq
+        asked = RequestSpec("places", "y", ("wet",), ("town",), scoring="platform", budget=RICH)
+        with pytest.raises(RequestError, match="is the target 'y' itself"):
+            opened.search.find(asked, alone)
+        assert opened.ledger.head().seq == before
+
+
+def test_a_target_that_never_changes_is_answered_with_nothing_to_add(tmp_path: Path) -> None:
+    frame = rows(400)
+    flat = frame.set_column(frame.column_names.index("y"), "y", pa.array(np.full(400, 50)))
+    with session(tmp_path, flat, size=400) as opened:
+        opened.add_frame(schema(name="good"), provider(30, informs=True))
+        offers = Catalogue((opened.search.offer(OfferSpec("good", ("x",), (KeyOf("town"),), budget=RICH)),))
+        for scoring in ({}, {"scoring": "platform", "budget": RICH}):
+            found = opened.search.find(RequestSpec("places", "y", ("wet",), ("town",), **scoring), offers)  # type: ignore[arg-type]
+            assert found.chosen == ()
+            assert "no augmentation surely helps" in found.notes
+
+
+def test_a_handful_of_rows_under_heavy_noise_is_answered_too(tmp_path: Path) -> None:
+    with session(tmp_path, rows(3), size=3) as opened:
+        opened.add_frame(schema(name="good"), provider(30, informs=True))
+        offers = Catalogue((opened.search.offer(OfferSpec("good", ("x",), (KeyOf("town"),), budget=RICH)),))
+        asked = RequestSpec("places", "y", ("wet",), ("town",), scoring="platform", budget=Budget(epsilon="0.01"))
+        assert opened.search.find(asked, offers).chosen == ()
+        with pytest.raises(RequestError, match="too few rows"):
+            opened.search.find(RequestSpec("places", "y", ("wet",), ("town",)), offers)
+
+
+def test_an_offer_that_the_budget_no_longer_holds_leaves_the_first_as_it_was(tmp_path: Path) -> None:
+    with session(tmp_path, budget=ZCDP.replace("1000", "0.05")) as opened:
+        first = opened.search.offer(spec(budget=Budget(rho="0.04")), key="first")
+        spent = opened.account("places").spent.amount
+        with pytest.raises(BudgetExceeded):
+            opened.search.offer(spec(budget=Budget(rho="0.04")))
+        with pytest.raises(BudgetExceeded) as short:
+            opened.search.find(
+                RequestSpec("places", "y", ("wet",), ("town",), scoring="platform", budget=Budget(rho="0.04")),
+                Catalogue((first,)),
+            )
+        assert 'scoring = "local"' in short.value.fix
+        assert opened.account("places").spent.amount == spent
+        assert opened.search.offer(spec(budget=Budget(rho="0.04")), key="first").to_bytes() == first.to_bytes()
+
+
 def test_the_same_offer_twice_is_paid_twice_and_marked(tmp_path: Path) -> None:
     with session(tmp_path) as opened:
         both = Catalogue((opened.search.offer(spec()), opened.search.offer(spec())))

@@ -13,7 +13,7 @@ from siloquent.maths import normal_quantile
 from siloquent.search.domains import Feature, JoinKey
 from siloquent.search.estimate import curved, unions
 from siloquent.search.estimate.greedy import BETA, Round, Scored, greedy
-from siloquent.search.estimate.joins import joined
+from siloquent.search.estimate.joins import fits, joined
 from siloquent.search.estimate.models import fitted_model, r2_of, turned_model, words_of_kind
 from siloquent.search.estimate.training import LocalRows, ReleasedSums
 from siloquent.search.found import Augmentation, AugmentPlan, FittedModel, Found, Step
@@ -41,6 +41,33 @@ class Asked:
     def scale(self) -> tuple[tuple[float, float], ...]:
         """For each column (middle, half range) in its feature's unit."""
         return tuple(one for feature in self.features for one in feature.scale)
+
+
+def require_candidates(asked: Asked, offers: Sequence[Offer]) -> None:
+    """Refuse a request that no offer can serve: from declarations alone, before anything is paid for.
+
+    Raises:
+        RequestError: No offer can be joined, or none has the request's columns for a union, or one in another unit.
+    """
+    kinds, target = asked.spec.kinds, asked.spec.target
+    has_tables = bool(like_tables(asked, offers)) if "union" in kinds else False
+    if "join" in kinds and not has_tables:
+        useful = [offer for offer in offers if any(feature.name != target for feature in offer.features)]
+        can_join = any(fits(mine, theirs) for offer in useful for theirs in offer.keys for mine in asked.keys)
+        notes_of(asked, offers, pools_empty=not can_join)
+    elif not has_tables and kinds == ("union",):
+        raise no_like_table(asked)
+
+
+def no_like_table(asked: Asked) -> RequestError:
+    """What to say where no table's rows can be added."""
+    order = asked.spec.order
+    held = "second moments" if order == 2 else f"products of order {order}"
+    return RequestError(
+        f"No offer has all of {', '.join(feature.name for feature in asked.features)} with {held}.",
+        fix='offers for unions are made without keys, or with second_moments = "total"'
+        + ("" if order == 2 else f"; these with order = {order}"),
+    )
 
 
 def find_joins(
@@ -175,12 +202,7 @@ def find_unions(
     spec = asked.spec
     fitting = like_tables(asked, offers)
     if not fitting:
-        held = "second moments" if spec.order == 2 else f"products of order {spec.order}"
-        raise RequestError(
-            f"No offer has all of {', '.join(feature.name for feature in asked.features)} with {held}.",
-            fix='offers for unions are made without keys, or with second_moments = "total"'
-            + ("" if spec.order == 2 else f"; these with order = {spec.order}"),
-        )
+        raise no_like_table(asked)
     learnt, tested = parted(training, spec.test_share, rng)
     total = unions.own_moments(learnt, own)
     now = unions.fitted(total, rng)

@@ -75,7 +75,7 @@ def _with_intervals(
     length = np.where(np.abs(r) > 1e-9, length, 1.0)
     whole = max(float(table.covariance[-1, -1]), 1e-9)
     errors = robust_errors(table, values) / np.maximum(length * whole, 1e-9)
-    cells, used = len(table.counts), table.sums.shape[1]
+    cells, used = int((table.counts > 0).sum()), table.sums.shape[1]
     sampling = wide_quantile(BETA / 2 / max(total, 1), cells - used) * errors
     noise = np.zeros(len(best))
     drawn = [exact_gains_of(moved, values) for moved in training.drawn(key, rng)]

@@ -64,6 +64,11 @@ def means_of(offer: Offer, key: int) -> KeyMeans:
     return key_means(counts, sums, count_variance=zero**2, sum_variance=first**2, parents=parents, parent_of=group)
 
 
+def fits(mine: JoinKey, theirs: JoinKey) -> bool:
+    """Whether the other key has at least half of one's own values."""
+    return mine.overlap(theirs) >= LEAST_OVERLAP
+
+
 def joined(offers: Sequence[Offer], own_keys: Sequence[JoinKey], *, without: frozenset[str]) -> list[Joined]:
     """For each key of the request everything that can be joined by it.
 
@@ -78,7 +83,7 @@ def joined(offers: Sequence[Offer], own_keys: Sequence[JoinKey], *, without: fro
         unsure: list[Floats] = []
         for offer in offers:
             for key, theirs in enumerate(offer.keys):
-                if mine.overlap(theirs) < LEAST_OVERLAP:
+                if not fits(mine, theirs):
                     continue
                 columns = [i for i, name in enumerate(_owners(offer)) if name not in without]
                 at, means = mine.aligned(theirs), means_of(offer, key)

@@ -33,6 +33,8 @@ COARSE_STEPS = (63, 15, 7, 3)
 """The same for orders above 2, whose noise grows with the step's third and fourth power."""
 MOST_SUMS = 10**7
 MOST_CURVED = 40
+FAINT, HIDDEN = 0.15, 0.5
+"""Errors of a key's mean, in half ranges, from which a plan warns: means of groups rarely differ by more than half."""
 _MOST_VARIANCE = 2**49
 _MOST_SCALE = 2**49
 _UNIT = Fraction(2**60)
@@ -289,17 +291,19 @@ def _whole_amount(made: OfferPlan) -> Fraction:
 def _with_notes(made: OfferPlan) -> OfferPlan:
     """What the plan cannot do, said before anything is spent, from public facts."""
     notes, size = [], made.schema.size_hint
+    if size is None:
+        return replace(made, notes=("how exact this will be is not known beforehand: the table file has no size_hint",))
     for key in made.keys:
-        if size is None:
-            continue
-        rows = size / key.cells
-        error = made.mean_error(max(rows, 1))
-        if error > 0.5:
+        rows = max(size / key.cells, 1)
+        error = made.mean_error(rows)
+        if error > FAINT:
+            seen = "hides what tells them apart" if error > HIDDEN else "leaves only large differences to see"
             notes.append(
-                f"by {key.name} there are about {digits(rows, 2)} rows a value: noise of +-{digits(error, 2)} half "
-                "ranges on each mean hides what tells them apart"
+                f"by {key.name} there are about {digits(size / key.cells, 2)} rows a value: noise of "
+                f"+-{digits(error, 2)} half ranges on each mean {seen}; a coarser key, a parent or a larger budget "
+                "helps"
             )
-    if not made.keys and size is not None:
+    if not made.keys:
         error = deviation(made.noise, made.parameters[2]) / made.steps**2 / size
         if error > 0.1:
             notes.append(
