@@ -37,7 +37,7 @@ unit = {{ kind = "row" }}
 accountant = "pure"
 epsilon = "{epsilon}"
 """
-WIDE = {"RATE_PER_SECOND": "1e9", "BURST": "1000000000", "RUNNING": "1000", "QUEUE": "1000"}
+WIDE = {"RATE_PER_SECOND": "1e9", "BURST": "1000000000", "RUNNING": "1000", "QUEUE": "1000", "ANSWER_SECONDS": "600"}
 
 
 def workspace(folder: Path, *, epsilon: str) -> Path:

@@ -60,8 +60,11 @@ class Desk:
         clerk = self._least_busy()
         future = clerk.submit(analyst, work)
         future.add_done_callback(lambda _: self._done(clerk))
+        done = asyncio.wrap_future(future)
+        # Whoever waits for it may be gone; then nobody hears of an error, and no log repeats it.
+        done.add_done_callback(lambda ended: None if ended.cancelled() else ended.exception())
         # Shielded: who waits no longer must not stop a verb between charge and answer.
-        return await asyncio.shield(asyncio.wrap_future(future))
+        return await asyncio.shield(done)
 
     @property
     def waiting(self) -> int:

@@ -86,7 +86,7 @@ def test_a_job_that_cannot_be_done_says_why_and_how_to_mend_it(visit: Visit) -> 
         '"budget": {"epsilon": "1"}}'
     )
     page.get_by_role("button", name="Start").click()
-    page.get_by_role("alert").wait_for(timeout=60_000)
+    page.get_by_role("alert").wait_for(timeout=240_000)
     assert page.get_by_role("alert").get_by_text("<script>").first.is_visible()
     with no_barriers(page):
         pass
@@ -100,7 +100,7 @@ def test_a_spec_that_is_none_starts_nothing_or_fails_in_words(visit: Visit, serv
     page.goto("/jobs")
     page.get_by_label("Spec (JSON)").fill(spec)
     page.get_by_role("button", name="Start").click()
-    page.get_by_text("To mend it").wait_for(timeout=60_000)
+    page.get_by_text("To mend it").wait_for(timeout=240_000)
 
 
 def test_a_release_is_downloaded_as_it_was_written(visit: Visit, served: Served) -> None:

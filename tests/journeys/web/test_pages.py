@@ -184,7 +184,7 @@ def test_a_job_is_started_followed_and_ends_with_a_release(visit: Visit) -> None
         '"budget": {"epsilon": "1"}}'
     )
     page.get_by_role("button", name="Start").click()
-    page.get_by_text("It made").wait_for(timeout=60_000)
+    page.get_by_text("It made").wait_for(timeout=240_000)
     with no_barriers(page):
         pass
 

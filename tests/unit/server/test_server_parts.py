@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sqlite3
 import stat
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from siloquent.errors import LedgerError, NotAllowed, RequestError, SchemaError, UnknownName
+from siloquent.server.desk import Desk
 from siloquent.server.limits import Rates, Room, Slots
 from siloquent.server.problems import Refused
 from siloquent.server.settings import Settings, read_settings
@@ -149,6 +152,33 @@ def test_what_ends_well_and_what_fails_leave_at_the_same_multiple_of_a_slot() ->
     for fails in (False, True):
         assert asyncio.run(walk(0.01, fails)) >= 0.2
         assert asyncio.run(walk(0.21, fails)) >= 0.4
+
+
+def test_an_error_after_its_waiter_has_gone_is_told_to_no_log(tmp_path: Path) -> None:
+    logged: list[object] = []
+
+    async def walk() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(context))
+        desk, begun, goes_on = Desk(tmp_path / "w", workers=1), threading.Event(), threading.Event()
+
+        def work(_: object) -> None:
+            begun.set()
+            goes_on.wait()
+            raise RequestError("nobody hears this")
+
+        waiter = asyncio.create_task(desk.run(None, work))
+        await asyncio.to_thread(begun.wait)
+        waiter.cancel()
+        goes_on.set()
+        await asyncio.to_thread(desk.close)
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+        assert desk.waiting == 0
+
+    create_workspace(tmp_path / "w")
+    asyncio.run(walk())
+    gc.collect()
+    assert logged == []
 
 
 def test_settings_come_from_file_then_environment_then_flags(tmp_path: Path) -> None:
