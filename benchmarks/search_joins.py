@@ -51,14 +51,18 @@ def _row(name: str, n: int, d: int, seeds: int) -> Row:
             "FPM": [paper.fpm_by_key(part, BOUND, rng, **given) for part in exact],
             "FPM-OPT": [paper.fpm_opt_by_key(part, BOUND, rng, **given) for part in exact],
         }
-        for mechanism, (one, other) in found.items():
-            both = paper.joined(one, other)
+        for name_, run in (("TPM", paper.tpm_by_key), ("SF-1", paper.shuffled_by_key)):
+            found[name_] = [run(part, key, d, BOUND, rng, **given) for part in (left, right)]
+        wholes = {mechanism: paper.joined(one, other) for mechanism, (one, other) in found.items()}
+        wholes["APM"] = paper.apm_joined(exact[0], exact[1], BOUND, rng, **given)
+        for mechanism, both in wholes.items():
             moments = paper.unbiased(both, d, 2)
             figures.setdefault(mechanism, []).append(_distance(_model(moments), truth))
             solved = _model(moments, may_fail=False)
             figures.setdefault(f"{mechanism} solved anyhow", []).append(_distance(solved, truth))
-            naive = Moments(1.0, both.sums / both.count, both.second / both.count)
-            figures.setdefault(f"{mechanism} naive", []).append(_distance(_model(naive), truth))
+            if mechanism in paper.BY_KEY:
+                naive = Moments(1.0, both.sums / both.count, both.second / both.count)
+                figures.setdefault(f"{mechanism} naive", []).append(_distance(_model(naive), truth))
         own = released(left_plan, left / BOUND, key)
         offer = released(right_plan, right / BOUND, key)
         figures.setdefault("ours", []).append(_distance(_ours(own, offer), truth))

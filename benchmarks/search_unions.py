@@ -40,6 +40,9 @@ def rows(options: Options) -> Iterator[Row]:
             yield _coverage(n, seeds)
     if not options.quick:
         yield from _shared(options)
+    for n in (50, 100, 1_000, 10_000):
+        if options.wants(f"U-slope-n{n}") and not options.quick:
+            yield _slope(n, seeds)
 
 
 def world(seed: int, n: int) -> tuple[Floats, Floats]:
@@ -170,3 +173,32 @@ def _shared(options: Options) -> Iterator[Row]:
             unit="median beta error",
             how=f"100 seeds, n 1,000, eps 1 for all together, replace-one; peer: APM where it does not fail; {words}",
         )
+
+
+def _slope(n: int, seeds: int) -> Row:
+    """One feature, of which the slope alone is wanted: the paper's union polynomials beside its monomials."""
+    figures: dict[str, list[float]] = {"ours": [], "FPM": [], "FPM-OPT": [], "zero model": []}
+    made = planned(("x", "y"), epsilon="1", adjacency="replace-one", norm_cut=1.0)
+    given = {"epsilon": 1.0, "delta": DELTA}
+    for seed in range(seeds):
+        tables = [table[:, [0, 2]] for table in world(seed, n)]
+        rng = np.random.default_rng(seed)
+        exact = [paper.sums_of(table) for table in tables]
+        truth = paper.least_squares(exact[0] + exact[1])
+        assert truth is not None
+        one, other = (totals_of(released(made, table / BOUND)) for table in tables)
+        figures["ours"].append(abs(float(fitted(one + other, rng).values[0] - truth[0])))
+        found = paper.least_squares(paper.fpm(exact[0], BOUND, rng, **given) + paper.fpm(exact[1], BOUND, rng, **given))
+        figures["FPM"].append(math.inf if found is None else abs(float(found[0] - truth[0])))
+        variance, covariance = sum(paper.fpm_opt_slope(table, BOUND, rng, **given) for table in tables)
+        figures["FPM-OPT"].append(math.inf if variance <= 0 else abs(float(covariance / variance - truth[0])))
+        figures["zero model"].append(abs(float(truth[0])))
+    words = "; ".join(f"{mechanism} {_words(values)}" for mechanism, values in figures.items())
+    return Row(
+        f"U-slope-n{n}",
+        ours=float(np.median(figures["ours"])),
+        peer=float(np.median([value for value in figures["FPM-OPT"] if math.isfinite(value)] or [1e9])),
+        unit="median slope error",
+        how=f"{seeds} seeds, 2 tables of {n:,} rows [x, y], eps 1, replace-one; peer: FPM-OPT where it does not fail; "
+        f"{words}",
+    )

@@ -205,6 +205,73 @@ def unbiased(join: Moments, keys: int, left: int) -> Moments:
     return Moments(1.0, mean, second)
 
 
+def apm_joined(
+    left: KeyedSums, right: KeyedSums, bound: float, rng: np.random.Generator, *, epsilon: float, delta: float
+) -> Moments:
+    """The trusted aggregator: exact sums over the join, noise for the largest fan-out that a key has on either side."""
+    both = joined(left, right)
+    fanout = float(max(left.counts.max(), right.counts.max()))
+    delta_2 = fanout * join_sensitivity(bound, len(both.sums))
+    sigma = gaussian_scale(delta_2, epsilon=epsilon, delta=delta)
+    return noisy(both, (sigma, sigma, sigma), rng)
+
+
+def randomised(keys: NDArray[np.int64], values: int, epsilon: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Each key kept, or another one told in its stead: generalised randomised response."""
+    kept = rng.random(len(keys)) < math.exp(epsilon) / (math.exp(epsilon) + values - 1)
+    return np.where(kept, keys, (keys + rng.integers(1, values, len(keys))) % values)
+
+
+def tpm_by_key(
+    rows: Floats,
+    keys: NDArray[np.int64],
+    values: int,
+    bound: float,
+    rng: np.random.Generator,
+    *,
+    epsilon: float,
+    delta: float,
+) -> KeyedSums:
+    """Every row with its own noise for half of epsilon, its key told at random for the other half."""
+    exact = keyed_sums(rows, randomised(keys, values, epsilon / 2, rng), values)
+    sigma = gaussian_scale(union_sensitivity(bound, rows.shape[1]), epsilon=epsilon / 2, delta=delta)
+    return _noisy_rows(exact, sigma, rng)
+
+
+def shuffled_by_key(
+    rows: Floats,
+    keys: NDArray[np.int64],
+    values: int,
+    bound: float,
+    rng: np.random.Generator,
+    *,
+    epsilon: float,
+    delta: float,
+) -> KeyedSums:
+    """As ``tpm_by_key`` with Laplace noise, and the local epsilon that shuffling the table's rows allows."""
+    local = local_epsilon(float(len(rows)), epsilon=epsilon, delta=delta)
+    exact = keyed_sums(rows, randomised(keys, values, local / 2, rng), values)
+    return _noisy_rows(exact, math.sqrt(2) * laplace_l1(bound, rows.shape[1]) / (local / 2), rng)
+
+
+def _noisy_rows(exact: KeyedSums, sigma: float, rng: np.random.Generator) -> KeyedSums:
+    """Sums of rows that each have noise of this deviation; counts of what was told are exact."""
+    each = np.sqrt(exact.counts) * sigma
+    drawn = rng.normal(0, 1, exact.second.shape)
+    symmetric = np.triu(drawn) + np.swapaxes(np.triu(drawn, 1), 1, 2)
+    sums = exact.sums + rng.normal(0, 1, exact.sums.shape) * each[:, None]
+    return KeyedSums(exact.counts, sums, exact.second + symmetric * each[:, None, None])
+
+
+def fpm_opt_slope(rows: Floats, bound: float, rng: np.random.Generator, *, epsilon: float, delta: float) -> Floats:
+    """The union polynomials for one feature: noise on n var(x) and n cov(x, y), each of sensitivity 4 B^2."""
+    centred = rows - rows.mean(axis=0)
+    exact = np.array([centred[:, 0] @ centred[:, 0], centred[:, 0] @ centred[:, 1]])
+    # Both together, as one vector.
+    sigma = gaussian_scale(math.sqrt(2) * 4 * bound**2, epsilon=epsilon, delta=delta)
+    return np.asarray(exact + rng.normal(0, sigma, 2))
+
+
 BY_KEY: dict[str, Callable[..., KeyedSums]] = {"FPM": fpm_by_key, "FPM-OPT": fpm_opt_by_key}
 
 
