@@ -9,6 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+from sqlglot.exp import Query
 
 from benchmarks.collect_data import one_service, ordinal, syn1
 from benchmarks.row import Options, Row
@@ -26,7 +27,7 @@ from siloquent.collect import (
 )
 from siloquent.collect.estimate import answer
 from siloquent.collect.measure.simulate import draw
-from siloquent.collect.measure.sql import decomposed, run_duckdb
+from siloquent.collect.measure.sql import decomposed, run_duckdb, spark_text
 from siloquent.collect.measure.thresholds import truth_of
 from siloquent.collect.plan.check import largest_ratio
 from siloquent.collect.spec.collection import LayerPlan
@@ -44,7 +45,7 @@ def rows(options: Options) -> Iterator[Row]:
                       unit="users/s", how=f"eps 2, {nodes} nodes, words from the system; one core")  # fmt: skip
     if options.wants("speed-client"):
         yield _client()
-    if any(options.wants(name) for name in ("speed-ingest", "speed-adhoc", "speed-tallies")):
+    if any(options.wants(name) for name in ("speed-ingest", "speed-adhoc", "speed-spark", "speed-tallies")):
         yield from _store(options)
     if options.wants("exact-ratio"):
         yield _exact()
@@ -112,8 +113,34 @@ def _store(options: Options) -> Iterator[Row]:
             query = decomposed(made, 0, [(4, 8), None])
             with store.one_thread() as connection:
                 ours = 1e3 * cpu(lambda: run_duckdb(connection, query), 7)
-            yield Row("speed-adhoc", ours=ours, goal=60, unit="ms",
+            yield Row("speed-adhoc", ours=ours, goal=60, unit="CPU ms",
                       how=f"COUNT of a range by its nodes, {users:,} reports, DuckDB on one thread")  # fmt: skip
+        if options.wants("speed-spark") and not options.quick:
+            yield _spark(store, decomposed(made, 0, [(4, 8), None]))
+
+
+def _spark(store: ReportStore, query: Query) -> Row:
+    """The same text on Spark: how many numbers differ, and how long a warm run takes."""
+    import tempfile
+
+    import pyarrow.parquet
+    from pyspark.sql import SparkSession
+
+    with store.one_thread() as connection:
+        wanted = {tuple(map(int, row)) for row in run_duckdb(connection, query)}
+    with tempfile.TemporaryDirectory() as folder:
+        pyarrow.parquet.write_table(store.arrow(0), f"{folder}/reports.parquet")
+        spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+        try:
+            spark.read.parquet(f"{folder}/reports.parquet").createOrReplaceTempView("reports")
+            for _ in range(3):
+                start = time.perf_counter()
+                found = {tuple(map(int, row)) for row in spark.sql(spark_text(query)).collect()}
+                warm = time.perf_counter() - start
+        finally:
+            spark.stop()
+    return Row("speed-spark", ours=len(found ^ wanted), goal=0, unit="differences",
+               how=f"the ad hoc question, one text, on Spark local on one thread: {warm:.2f} s warm")  # fmt: skip
 
 
 _FIELDS = ("layers", "tokens", "columns", "public")
