@@ -96,7 +96,7 @@ def _sum(options: Options) -> Iterator[Row]:
     spec = SumSpec("benchmark", length, 2**30, parties=3, min_parties=3)
     asked = Invitation(PROTOCOL, "test", SERVICE, body={"sum": spec.to_json()}, min_parties=3)
     with _federation() as folder, ExitStack() as stack:
-        members = [stack.enter_context(_process(_member, folder / name, spec)) for name in (*PARTIES, *WORKERS)]
+        members = [stack.enter_context(process_of(_member, folder / name, spec)) for name in (*PARTIES, *WORKERS)]
         pids = [os.getpid(), _relay_pid(folder), *members]
         began: list[float] = []
 
@@ -136,7 +136,7 @@ def _awaited() -> Row:
     here = [name for name in (*PARTIES, *WORKERS) if name != "hill"]
     with _federation() as folder, ExitStack() as stack:
         for name in here:
-            stack.enter_context(_process(_member, folder / name, spec))
+            stack.enter_context(process_of(_member, folder / name, spec))
         north = stack.enter_context(closing(HttpTransport(read_bundle(folder / "w1"))))
         office, taken = read_bundle(folder / "office"), []
         for _ in range(3):
@@ -192,13 +192,14 @@ def _federation(more_workers: int = 0) -> Iterator[Path]:
         roles += [(f"waits{k}", "worker", "x") for k in range(more_workers)] + [("office", "moderator", "office")]
         folder = Path(place) / "all"
         operator.init(Described("benchmark", f"https://127.0.0.1:{port}", tuple(roles)), folder)  # type: ignore[arg-type]
-        with _process(_serve_relay, folder / "relay"):
+        with process_of(_serve_relay, folder / "relay"):
             await_port(port)
             yield folder
 
 
 @contextmanager
-def _process(target: Callable[..., None], *arguments: object) -> Iterator[int]:
+def process_of(target: Callable[..., None], *arguments: object) -> Iterator[int]:
+    """A process that runs ``target``, by its id; killed when the block ends."""
     process = multiprocessing.get_context("spawn").Process(target=target, args=arguments, daemon=True)
     process.start()
     try:

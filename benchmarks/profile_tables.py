@@ -23,9 +23,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet
 
-from benchmarks.profile_federation import await_port, cpu_seconds, free_port
+from benchmarks.profile_federation import await_port, cpu_seconds, free_port, process_of
 from benchmarks.profile_smfd import SMALL, load, published, wrong
 from benchmarks.row import Options, Row
+from benchmarks.slow_link import Link, carry
 from siloquent.federation import operator
 from siloquent.federation.bundle import read_bundle
 from siloquent.federation.operator import Described
@@ -48,6 +49,7 @@ GOALS_S: Mapping[str, float] = {
 """The design's goals for the whole session: a tenth of the published seconds."""
 CFD_GOAL_S = 5.0
 WARM = "iris"  # a first session loads what every process needs once
+LINKS = (Link(100, 0.010), Link(10, 0.050))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class Ran:
 
 
 def rows(options: Options) -> Iterator[Row]:
-    """Each table by the padded and the fast protocol, and two of them by the thesis' own."""
+    """Each table by the padded and the fast protocol, two of them by the thesis' own, one over slower networks."""
     folder = options.data / "smfd"
     lines = published(folder)
     asked = [
@@ -74,12 +76,29 @@ def rows(options: Options) -> Iterator[Row]:
         for protocol in (("padded", "fast", "smfd") if name in SMALL else ("padded", "fast"))
         if not (options.quick and name not in SMALL) and _wanted(options, f"tables-{name}-{protocol}")
     ]
+    yield from _slow(options, folder)
     if not asked:
         return
     with federation(folder, sorted({name for name, _ in asked} | {WARM})) as place:
         run(place, folder, WARM, "padded")
         for name, protocol in asked:
             yield from _rows(run(place, folder, name, protocol), folder, name, protocol, lines[name])
+
+
+def _slow(options: Options, folder: Path) -> Iterator[Row]:
+    """One table over slower networks, against loopback in the same run."""
+    links = [link for link in LINKS if not options.quick and options.wants(f"slow-{link.name}")]
+    if not links:
+        return
+    with federation(folder, [WARM]) as place:
+        run(place, folder, WARM, "padded")
+        near = run(place, folder, WARM, "padded").wall
+    for link in links:
+        with federation(folder, [WARM], link) as place:
+            run(place, folder, WARM, "padded")
+            far = run(place, folder, WARM, "padded").wall
+        how = f"{WARM}, padded, beside {near:.1f} s over loopback: {far / near:.1f} times"
+        yield Row(f"slow-{link.name}", ours=far, unit="s", how=how)
 
 
 def _wanted(options: Options, first: str) -> bool:
@@ -113,8 +132,11 @@ class Place:
 
 
 @contextmanager
-def federation(data: Path, names: list[str]) -> Iterator[Place]:
-    """Bundles, workspaces with one block of each table, and every role but the moderator as a process."""
+def federation(data: Path, names: list[str], link: Link | None = None) -> Iterator[Place]:
+    """Bundles, workspaces with one block of each table, and every role but the moderator as a process.
+
+    ``link``: all reach the relay over a network like this; None: over loopback.
+    """
     with tempfile.TemporaryDirectory() as made, ExitStack() as stack:
         port, bundles = free_port(), Path(made) / "bundles"
         roles = [(name, "party", f"{name} clinic") for name in PARTIES]
@@ -123,8 +145,12 @@ def federation(data: Path, names: list[str]) -> Iterator[Place]:
         operator.init(Described("tables", f"https://127.0.0.1:{port}", tuple(roles)), bundles)  # type: ignore[arg-type]
         for place, party in enumerate(PARTIES):
             _workspace(Path(made) / party, data, names, place)
-        started = [stack.enter_context(_role("relay", bundles / "relay"))]
-        await_port(port)
+        inner = free_port() if link else port
+        started = [stack.enter_context(_role("relay", bundles / "relay", after=("--port", str(inner))))]
+        await_port(inner)
+        if link:
+            stack.enter_context(process_of(carry, link, port, inner))
+            await_port(port)
         started += [stack.enter_context(_role("worker", bundles / name)) for name in WORKERS]
         started += [
             stack.enter_context(_role("party", bundles / name, "--workspace", f"{made}/{name}")) for name in PARTIES
@@ -133,8 +159,8 @@ def federation(data: Path, names: list[str]) -> Iterator[Place]:
 
 
 @contextmanager
-def _role(kind: str, bundle: Path, *before: str) -> Iterator[int]:
-    words = [sys.executable, "-m", "siloquent", *before, kind, "run", "--bundle", str(bundle)]
+def _role(kind: str, bundle: Path, *before: str, after: tuple[str, ...] = ()) -> Iterator[int]:
+    words = [sys.executable, "-m", "siloquent", *before, kind, "run", "--bundle", str(bundle), *after]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield process.pid
