@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ import pyarrow.parquet as pq
 from benchmarks.core_ledger import folder_on_disk
 from benchmarks.http_trials import QUESTION, ask, client_of, in_threads, running, token, workspace
 from benchmarks.row import Options, Row
+from benchmarks.sameness_http import compare_over_http
+from benchmarks.sameness_tables import pairs
 from siloquent.schema.workspace import read_workspace
 from siloquent.session import open_workspace_ledger
 
@@ -33,6 +36,8 @@ def rows(options: Options) -> Iterator[Row]:
         yield violations(10 if options.quick else 1_000)
     if options.wants("burst-honest"):
         yield burst()
+    if options.wants("neighbours-http"):
+        yield neighbours(8 if options.quick else 240)
     if options.wants("soak-growth"):
         yield soak(10 if options.quick else 120)
     if options.wants("trap-seconds"):
@@ -173,6 +178,16 @@ def burst() -> Row:
     refused = sum(status == 429 for status in statuses)
     how = f"{len(statuses)} requests of one token in 5 s, {refused} refused; p95 of {len(taken)} honest answers"
     return Row("burst-honest", ours=float(np.percentile(taken, 95)), goal=250, unit="ms", how=how)
+
+
+def neighbours(most: int) -> Row:
+    """What differs over HTTP between tables of which one has one unit more, or another one."""
+    chosen = [one for one in pairs(each=16) if one.one.setting.in_a_file]
+    with tempfile.TemporaryDirectory() as folder:
+        found = compare_over_http(chosen[:: max(1, len(chosen) // most)][:most], Path(folder) / "pairs")
+    shown = f"; first: {found.differences[0][:300]}" if found.differences else ""
+    how = f"{found.pairs} pairs, {found.texts:,} pairs of status, headers and masked bodies{shown}"
+    return Row("neighbours-http", ours=len(found.differences), goal=0, unit="texts", how=how)
 
 
 def soak(seconds: int) -> Row:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.sameness_http import compare_over_http
+from benchmarks.sameness_tables import SETTINGS, SOME_SETTINGS, Pair, pairs
 from journeys.clinic import TOML, WARDS
 from journeys.served import Served, clinic_workspace, serving
 
@@ -106,6 +108,18 @@ def test_a_budget_that_is_gone_says_what_was_asked_and_what_is_left(tmp_path: Pa
     assert (refused.status_code, refused.json()["code"]) == (409, "budget_exceeded")
     assert "left" in refused.json()["detail"]
     assert (never.status_code, never.json()["code"]) == (422, "accuracy_unreachable")
+
+
+def test_neighbouring_tables_are_told_apart_by_no_status_header_or_text(tmp_path: Path) -> None:
+    filed = [one for one in pairs(SOME_SETTINGS, each=1) if one.one.setting.in_a_file]
+    found = compare_over_http(filed[:: len(filed) // 3][:3], tmp_path / "pairs")
+    assert (found.pairs, found.differences) == (3, [])
+
+
+def test_that_comparison_would_show_another_price(tmp_path: Path) -> None:
+    sides = {one.one.setting: one.one for one in pairs(SETTINGS[:12]) if one.one.setting.layout == "csv"}
+    one, *_, other = sides.values()
+    assert compare_over_http([Pair("two tables", one, other)], tmp_path / "pairs").differences
 
 
 def test_answers_of_small_counts_leave_at_whole_slots(tmp_path: Path) -> None:
