@@ -6,12 +6,16 @@ times in 1,000.
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 from scipy.stats import binom
 
 from benchmarks.explore_failures import BY_MECHANISM, planned
 from benchmarks.published import TWELVE
 from benchmarks.worst_case import misses
+from siloquent.maths.calibration import laplace_factor
 
 pytestmark = pytest.mark.statistical
 FALSE_ALARM = 1e-9
@@ -52,3 +56,23 @@ def test_a_mechanism_with_too_much_noise_is_caught(name: str, accountant: str, c
     too_noisy = planned(ASKED[name], accountant, confidence)
     with pytest.raises(AssertionError, match="hits in"):
         assert_rate_at_most(misses(too_noisy, RUNS), RUNS, BETA)
+
+
+BOTH_SIDES = np.array([[1.0], [-1.0]])  # whenever one answer is too low, the other one is too high
+
+
+def misses_beyond(kappa: float) -> int:
+    noise = np.random.default_rng(20_261_128).laplace(size=(RUNS, 1))
+    return int(((noise @ BOTH_SIDES.T).max(axis=1) > kappa).sum())
+
+
+def test_a_one_sided_promise_is_kept_where_both_sides_fail_together() -> None:
+    factor = laplace_factor(BOTH_SIDES, BETA, two_sided=False)
+    assert_rate_at_most(misses_beyond(factor.value), RUNS, BETA)
+
+
+def test_half_of_the_two_sided_misses_are_caught_where_both_sides_fail_together() -> None:
+    """The thesis' rule for icebergs: a two-sided failure of 2 beta counted as a one-sided one of beta."""
+    exact = -math.log(2 * BETA)  # where P[|noise| > kappa] = 2 beta
+    with pytest.raises(AssertionError, match="hits in"):
+        assert_rate_at_most(misses_beyond(exact), RUNS, BETA)
