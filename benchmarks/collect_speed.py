@@ -9,7 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
-from sqlglot.exp import Query
+from sqlglot import exp
 
 from benchmarks.collect_data import one_service, ordinal, syn1
 from benchmarks.row import Options, Row
@@ -119,7 +119,7 @@ def _store(options: Options) -> Iterator[Row]:
             yield _spark(store, decomposed(made, 0, [(4, 8), None]))
 
 
-def _spark(store: ReportStore, query: Query) -> Row:
+def _spark(store: ReportStore, query: exp.Query) -> Row:
     """The same text on Spark: how many numbers differ, and how long a warm run takes."""
     import tempfile
 

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from journeys.clinic import Done, Person
 from journeys.documents import faults
@@ -69,6 +71,9 @@ def test_three_devices_report_and_the_collector_counts(person: Person, types: Ty
     assert {code: count for code, count in counters.items() if count} == {
         "accepted": 3, "duplicate": 3, "bad_version": 1, "bad_length": 1,
     }  # fmt: skip
+    parquet.write_table(pa.table({"report": [one[:40], one[:39]]}), person.folder / "late.parquet")
+    late = types("collect", "ingest", "./shop.json", "./late.parquet", "--json").document["counters"]
+    assert (late["duplicate"], late["bad_length"]) == (1, 1)
     few = types("collect", "estimate", "./shop.json", "SELECT COUNT(*) FROM orders")
     assert few.status == 2
     assert "[too_few_reports]" in few.err

@@ -110,11 +110,14 @@ def ingest(
     options: Options,
     collection: One,
     reports: Annotated[
-        list[Path], typer.Argument(metavar="REPORTS ..", help="Files of reports, as devices send them.")
+        list[Path],
+        typer.Argument(
+            metavar="REPORTS ..", help="Files of reports as devices send them, or .parquet with a column report."
+        ),
     ],
 ) -> None:
     """Take reports in: one a user and service counts, all others are refused and counted by reason."""
-    from siloquent.cli.collect_files import collection_at, in_collections, store_of
+    from siloquent.cli.collect_files import collection_at, in_collections, store_of, taken_from
     from siloquent.cli.collect_words import counters_document, show_counters
     from siloquent.collect import Counters
 
@@ -126,7 +129,7 @@ def ingest(
             try:
                 if path.stat().st_size > MOST_REPORT_BYTES:
                     raise RequestError(f"{path} is larger than 4 GiB.", fix="send it in parts")
-                taken = taken.plus(store.ingest(path.read_bytes()))
+                taken = taken.plus(taken_from(store, path))
             except OSError:
                 raise RequestError(f"{path} cannot be read.", fix="name a file that is there") from None
         if options.as_json:

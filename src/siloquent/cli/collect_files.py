@@ -16,7 +16,7 @@ from siloquent.errors import RequestError, UnknownName
 
 if TYPE_CHECKING:
     from siloquent.cli.commands import Options
-    from siloquent.collect import Collection, ReportStore
+    from siloquent.collect import Collection, Counters, ReportStore
 
 FOLDER = "collections"
 MOST_TOML = 4 * 2**20
@@ -98,6 +98,24 @@ def store_of(made: Collection, document: Path) -> ReportStore:
     return ReportStore(made, document.with_suffix(".reports"))
 
 
+def taken_from(store: ReportStore, path: Path) -> Counters:
+    """Take in the reports in a file: bytes one behind the other, or a Parquet file with a binary column ``report``.
+
+    Raises:
+        OSError: It cannot be read. RequestError: A Parquet file without such a column.
+    """
+    if path.suffix != ".parquet":
+        return store.ingest(path.read_bytes())
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    try:
+        table = pyarrow.parquet.read_table(path)
+    except pa.ArrowException:
+        raise RequestError(f"{path} is no Parquet file.", fix="name a file of reports") from None
+    return store.ingest_arrow(table)
+
+
 def write_bytes(options: Options, output: str, data: bytes) -> Path:
     """Write a new file of reports.
 
@@ -153,7 +171,9 @@ def reports_of(
         try:
             full = attached(plain, service, own, tables)
             found.append(client.report(service, full, Device(user, key, known.setdefault(user, _Memory()))))
-        except (ValueError, AttributeError, TypeError, IndexError, KeyError):
+        except ValueError as wrong:  # the client's own words, which hold no value
+            raise RequestError(f"Line {number}: {wrong}.", fix=_LINE) from None
+        except (AttributeError, TypeError, IndexError, KeyError):
             raise RequestError(f"Line {number} holds no rows of a user.", fix=_LINE) from None
     _remember(memory, known)
     return b"".join(found)

@@ -45,7 +45,19 @@ def test_the_same_bytes_are_sent_again_and_new_rows_change_nothing() -> None:
     first = made.report("orders", [{"amount": 3, "gift": True}], device)
     assert made.report("orders", [{"amount": 24, "gift": False}] * 3, device) == first
     assert made.report("profile", [], device) != first
-    assert set(device.memory) == {f"{made.digest}:0", f"{made.digest}:1"}
+    assert set(device.memory) == {f"{made.digest}:0", f"{made.digest}:1", "shop:1"}
+
+
+def test_a_second_design_of_an_epoch_gets_no_second_draw() -> None:
+    device = Device("u", KEY)
+    first = client(PROFILE).report("profile", [], device)
+    again = client(PROFILE, min_reports=2_000)  # the owner's new design under the old name and epoch
+    with pytest.raises(ValueError, match="another design of this epoch"):
+        again.report("profile", [], device)
+    with pytest.raises(RequestError, match="another design"):
+        perturb(collection(PROFILE, min_reports=2_000), "profile", [], device)
+    assert client(PROFILE).report("profile", [], device) == first
+    assert len(client(PROFILE, min_reports=2_000, epoch=2).report("profile", [], device)) == 40
 
 
 def test_a_new_epoch_is_a_new_report_under_a_new_token() -> None:

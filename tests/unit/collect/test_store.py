@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from siloquent.collect import ReportStore, estimate, oddities, perturb_all, to_bytes
@@ -26,6 +27,35 @@ def test_reports_outlive_the_program_and_duplicates_are_known_again(tmp_path: Pa
         assert (counters.accepted, counters.duplicate) == (5_000, 5_001)
         assert store.sizes() == (5_000, 5_000)
         assert store.counters.total == 15_001
+
+
+def test_reports_of_several_services_come_as_one_column_of_a_table() -> None:
+    public = collection(PROFILE.replace('null = "cell" }', 'null = "cell", sensitive = false }'), ORDERS)
+    profiles, orders = shoppers(300, seed=2)
+    ages = replace(profiles, places=profiles.places[:, :1], public=profiles.places[:, 1:])
+    sent = [to_bytes(public, batch) for batch in perturb_all(public, [ages, orders])]
+    cells = [sent[at][i : i + size] for at, size in ((1, 40), (0, 44)) for i in range(0, len(sent[at]), size)]
+    table = pa.table({"report": pa.array([None, b"", b"short", *cells, cells[0]], pa.binary()), "other": [0] * 604})
+    with ReportStore(public) as store:
+        counters = store.ingest_arrow(table)
+        assert (counters.accepted, counters.duplicate, counters.bad_length, counters.total) == (600, 1, 3, 604)
+        assert store.sizes() == (300, 300)
+        for wrong in ("other", "nothing"):
+            with pytest.raises(RequestError, match="no binary column"):
+                store.ingest_arrow(table, wrong)
+        assert store.counters.total == 604
+
+
+def test_a_length_that_the_first_report_lies_about_loses_no_other() -> None:
+    public = collection(PROFILE.replace('null = "cell" }', 'null = "cell", sensitive = false }'), ORDERS)
+    profiles, orders = shoppers(50, seed=2)
+    ages = replace(profiles, places=profiles.places[:, :1], public=profiles.places[:, 1:])
+    data = to_bytes(public, perturb_all(public, [ages, orders])[0])
+    cells = [data[i : i + 44] for i in range(0, len(data), 44)]
+    forged = cells[0][:1] + b"\x01" + cells[0][2:]
+    with ReportStore(public) as store:
+        counters = store.ingest_arrow(pa.table({"report": [forged, *cells]}))
+    assert (counters.accepted, counters.bad_length) == (50, 1)
 
 
 def test_a_second_report_in_one_file_does_not_replace_the_first() -> None:

@@ -89,15 +89,13 @@ class Client:
         self._of = {name: one for one in self._channels for name in one.services}
         self._layers = [one["layers"] for one in document["assignments"]]
         self._ends = list(accumulate(one["words"] for one in document["assignments"]))
+        self._epoch, self._pinned = f"{document['name']}:{document['epoch']}", self.digest.encode()
         if self._ends[-1] != 2**32:
             raise ValueError("the shares of the layers do not add up")
 
     def report(self, service: str, rows: Sequence[Row] | Mapping[str, Sequence[Row]], device: Device) -> bytes:
-        """One report: from ``rows`` of ``service``, none of them needed; a coordinated client takes all services' rows.
+        """One report from the ``rows`` of ``service``, if any; where one client reports for all, rows by service.
 
-        Args:
-            service: The service's name; any of them where one client reports for all.
-            rows: The user's rows; for a coordinated client rows by the services' names.
         Privacy:
             Local: with the reports to the collection's other services, pure epsilon-DP for everything that this user
             has in all services, in this epoch. Proof: docs/explanation/collect.md.
@@ -107,6 +105,8 @@ class Client:
         channel = self._of[service]
         known = device.memory.get(channel.place)
         if known is None:
+            if device.memory.setdefault(self._epoch, self._pinned) != self._pinned:
+                raise ValueError("this device has reported to another design of this epoch, which would cost once more")
             secret = self._secret(device)
             layers = self._layers[bisect_right(self._ends, int.from_bytes(secret[16:20], "big"))]
             own = rows if channel.alone and rows.__class__ is list else channel.joined(rows)
@@ -120,7 +120,7 @@ class Client:
         if device.key != key:
             padded = (device.key if len(device.key) <= 64 else sha256(device.key).digest()).ljust(64, b"\0")
             inner, outer = (sha256(bytes(x ^ pad for x in padded)) for pad in (0x36, 0x5C))
-            inner.update(self.digest.encode())
+            inner.update(self._pinned)
             self._keyed = device.key, inner, outer  # at once, for other threads
         inside, outside = inner.copy(), outer.copy()
         inside.update(device.user.encode())

@@ -89,6 +89,28 @@ class ReportStore:
         batches, refused = read_reports(self.collection, data)
         return self._kept(batches, refused)
 
+    def ingest_arrow(self, table: Any, column: str = "report") -> Counters:
+        """Take reports as one binary column of an Arrow table, which may hold those of several services.
+
+        Raises:
+            RequestError: There is no such column of bytes. DataError: As ``ingest``.
+        """
+        import pyarrow as pa
+        from pyarrow import compute
+
+        if column not in table.column_names or not _is_binary(table.schema.field(column).type):
+            raise RequestError(f"The table has no binary column {column!r}.", fix='column="report"')
+        cells = table.column(column).combine_chunks().cast(pa.large_binary())
+        sizes = compute.binary_length(cells).fill_null(0).to_numpy(zero_copy_only=False)
+        known = [int(size) for size in np.unique(sizes) if self.collection.is_length(int(size))]
+        batches, refused = [], Counters(bad_length=int((~np.isin(sizes, known)).sum()))
+        for size in known:
+            data = b"".join(cells.filter(pa.array(sizes == size)).to_pylist())
+            own, counters = read_reports(self.collection, data, size)
+            batches += own
+            refused = refused.plus(counters)
+        return self._kept(batches, refused)
+
     def add(self, batches: Sequence[Batch]) -> Counters:
         """Take reports that were read, or simulated, already."""
         return self._kept(batches, Counters())
@@ -210,3 +232,9 @@ class ReportStore:
             public = np.column_stack(own[6:]) if width else np.zeros((len(own[0]), 0), dtype=np.int64)
             batches.append(Batch(number, own[0], np.column_stack(own[1:3]), np.column_stack(own[3:6]), public))
         return batches
+
+
+def _is_binary(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))

@@ -32,14 +32,16 @@ class Batch:
     public: Integers
 
 
-def read_reports(collection: Collection, data: bytes) -> tuple[list[Batch], Counters]:
+def read_reports(collection: Collection, data: bytes, length: int | None = None) -> tuple[list[Batch], Counters]:
     """The valid reports in ``data``, and what became of the others.
 
-    All reports of one file have one length, that of its first report's channel: services whose reports differ in
-    length (public attributes make them longer) send separate files.
+    Args:
+        length: Of each report. All reports of one file have one length, that of its first report's channel if it is
+            not given: services whose reports differ in length (public attributes make them longer) send separate files.
     """
     lengths = {at: collection.length(at) for at in range(len(collection.channels))}
-    length = lengths.get(data[1], 40) if len(data) > 1 else 40
+    if length is None:
+        length = lengths.get(data[1], 40) if len(data) > 1 else 40
     whole = len(data) // length
     rows = np.frombuffer(data, dtype=np.uint8, count=whole * length).reshape(whole, length)
     fate = _fates(collection, rows, lengths)

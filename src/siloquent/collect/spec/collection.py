@@ -111,6 +111,10 @@ class Collection:
         """Bytes of a report: the same for every user."""
         return 40 + 4 * len(self.public(channel))
 
+    def is_length(self, size: int) -> bool:
+        """Whether reports of some channel have ``size`` bytes."""
+        return any(self.length(at) == size for at in range(len(self.channels)))
+
     def to_json(self) -> str:
         """The document, as clients pin it."""
         return json.dumps({**to_plain(self), "digest": self.digest}, indent=1, ensure_ascii=False) + "\n"
