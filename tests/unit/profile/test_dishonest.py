@@ -14,12 +14,14 @@ from siloquent.errors import ProtocolError
 from siloquent.federation.channel import Channel, Member, Members, MemoryNetwork
 from siloquent.federation.crypto import chain
 from siloquent.federation.crypto.framing import join_batches
+from siloquent.federation.crypto.group import split
 from siloquent.federation.crypto.worker import ChainWorker
 from siloquent.federation.payload import pack_bytes, pack_json, pack_words, unpack_bytes, unpack_json, unpack_words
-from siloquent.profile.measure import Snapshot
+from siloquent.profile.measure import PartyData, Snapshot, snapshot_of_arrow
 from siloquent.profile.plan.planner import Excesses
+from siloquent.profile.spec import Column
 from siloquent.profile.task.terms import Terms
-from unit.profile.lattice import exhaustive, network, random_parts
+from unit.profile.lattice import as_table, exhaustive, names, network, random_parts
 from unit.profile.roles import honest, refused, tampering
 
 PARTS = random_parts(1, columns=4)
@@ -123,6 +125,18 @@ def test_lost_equalities_invent_dependencies_and_only_canaries_tell() -> None:
         roles = honest(net, parts, canaries=canaries, min_rows=2)
         roles["w2"] = spoiling
         assert refused(net, roles) == ends
+
+
+def test_values_meet_only_those_of_parties_that_were_told_the_same() -> None:
+    rows = snapshot_of_arrow(as_table(PARTS[0]), tuple(Column(name, "text") for name in names(4)))
+    seeds = {"shared": [bytes(32), bytes(range(32))], "own": bytes(32)}
+
+    def batch(terms: bytes) -> set[bytes]:
+        data = PartyData(rows, bytes(32), 4, False, ToyGroup(), terms)
+        return set(split(data.batch(0b11, None, 0, **seeds)))
+
+    assert batch(b"a" * 32) == batch(b"a" * 32)
+    assert not batch(b"a" * 32) & batch(b"b" * 32)
 
 
 def test_a_larger_set_that_shares_more_than_a_smaller_one_is_refused() -> None:

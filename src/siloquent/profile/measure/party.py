@@ -32,6 +32,8 @@ class PartyData:
     Args:
         session: The session's id: part of what is hashed, so that nothing can be linked to another session.
         most: The longest left side that is searched.
+        terms: The SHA-256 of what this party agreed to, hashed along: values meet only those of parties that were told
+            the same, so nobody is made to compare one column with another's.
     """
 
     snapshot: Snapshot
@@ -39,6 +41,7 @@ class PartyData:
     most: int
     empty_lhs: bool = False
     group: Group = field(default_factory=Ristretto)
+    terms: bytes = bytes(32)
     _closed: NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -84,7 +87,7 @@ class PartyData:
     ) -> bytes:
         """Made-up values as ``plan`` wants them of party number ``place``: no row is read."""
         messages = [
-            self.session + _CANARY + derive(key, "canary", self.session, query, group, index)
+            self.session + self.terms + _CANARY + derive(key, "canary", self.session, query, group, index)
             for group, count in plan.held(place)
             for index in range(count)
         ]
@@ -109,7 +112,7 @@ class PartyData:
         return mixnet.encrypted(self.group, point, key, seed=own, session=self.session, query=query, label="d")
 
     def _hashed(self, mask: int) -> bytes:
-        head = self.session + len(self.snapshot.columns).to_bytes(2, "big") + mask.to_bytes(8, "big")
+        head = self.session + self.terms + len(self.snapshot.columns).to_bytes(2, "big") + mask.to_bytes(8, "big")
         return hash_to_group(self.group, (head + value for value in self.snapshot.values(mask)), TAG)
 
     def _blinded(self, hashed: bytes, size: int | None, query: int, shared: Sequence[bytes], own: bytes) -> bytes:

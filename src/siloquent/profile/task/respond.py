@@ -120,7 +120,8 @@ class _Walk:
             few = ProtocolError("policy_refused", role=channel.me)
             few.add_note(f"this table has fewer rows than the session's min_rows, {spec.min_rows}, or other columns")
             raise few
-        self.data = PartyData(snapshot, channel.session, spec.most, spec.empty_lhs, self.group)
+        agreed = bytes.fromhex(digest_of(self.terms.to_plain()))
+        self.data = PartyData(snapshot, channel.session, spec.most, spec.empty_lhs, self.group, agreed)
         salt = channel.state.get("salt") or secrets.token_bytes(32)  # allowed: salt of a commitment, no noise
         channel.state.put("salt", salt)
         joined = {
