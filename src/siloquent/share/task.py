@@ -20,8 +20,10 @@ from siloquent.share.estimate import Advice, Fit
 from siloquent.share.model import Model
 from siloquent.share.plan import SharePlan, plan, variance_of
 from siloquent.share.release import Noise, Part, ShareRelease, release_from_bytes
-from siloquent.share.spec import LearnSpec, ShareSpec, differing_attribute
+from siloquent.share.spec import Agreement, LearnSpec, ShareSpec, differing_attribute
 from siloquent.share.trees import TreePlan
+
+WITHOUT_OWN = "this silo was lost before all workers had its share: its own rows are not in this sum"
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,7 +116,9 @@ def _measured(session: Session, chosen: SharePlan, permit: Permit) -> Stored:
     return session.ledger.settle(permit, permit.event, made.to_bytes())
 
 
-def release_of(chosen: SharePlan, values: dict[str, Integers], members: Sequence[str] = ()) -> ShareRelease:
+def release_of(
+    chosen: SharePlan, values: dict[str, Integers], members: Sequence[str] = (), notes: Sequence[str] = ()
+) -> ShareRelease:
     """The release of measured ``values``; ``members``: of a secure sum, whose shares of noise are all in it."""
     times = Fraction(len(members), chosen.spec.honest or 1) if members else Fraction(1)
     if chosen.tree is None:
@@ -130,7 +134,7 @@ def release_of(chosen: SharePlan, values: dict[str, Integers], members: Sequence
         rows=(chosen.schema.size_hint or 0) * max(len(members), 1),
         members=tuple(members),
         schema_digest=chosen.schema.digest,
-        notes=chosen.notes,
+        notes=(*chosen.notes, *notes),
     )
 
 
@@ -167,13 +171,15 @@ def learn(session: Session, spec: LearnSpec) -> Model:
     Privacy:
         Free: of releases alone it is post-processing. With own rows it holds them: it is no release, and stays at home.
     """
-    shared = _shared(session, spec)
     agreement = spec.releases[0].agreement
     encoding, how = encoding_of(agreement), _fit(spec)
-    silos = sum(one.silos for one in _others(session, spec))
+    silos = sum(one.silos for one in _others(session, spec)) - len(_ours_in_sum(session, spec))
     if not spec.use_own:
+        shared = _shared(session, spec, None)
         return Model(agreement, shared, "linear" if encoding.is_regression else how.kind, silos, False)
+    _check(session, spec)
     own = _own(session, spec)
+    shared = _shared(session, spec, own)
     stacked = estimate.fit_stacked(encoding, own, shared, how)
     return Model(agreement, stacked, how.kind, silos, holds_own_rows=len(own) > 0)
 
@@ -187,8 +193,10 @@ def advise(session: Session, spec: LearnSpec) -> Advice:
         Exact, about the owner's rows, and for the owner's eyes: it is no release. Whether a silo then joins tells one
         bit about its rows.
     """
-    shared = _shared(session, spec)
-    return estimate.advise(encoding_of(spec.releases[0].agreement), _own(session, spec), shared, _fit(spec))
+    _check(session, spec)
+    own = _own(session, spec)
+    shared = _shared(session, spec, own)
+    return estimate.advise(encoding_of(spec.releases[0].agreement), own, shared, _fit(spec))
 
 
 def synthesize(releases: Sequence[ShareRelease], *, rows: int | None = None, seed: int = 0) -> pa.Table:
@@ -214,11 +222,22 @@ def _others(session: Session, spec: LearnSpec) -> list[ShareRelease]:
     """The releases that are not of this table, where own rows are used: else the shared model has seen them."""
     if not spec.use_own or spec.releases[0].agreement.trust == "sum":
         return list(spec.releases)
-    ours = (session.ledger.id, spec.table)
-    return [one for one in spec.releases if (one.part.ledger, one.part.account.partition("@")[0]) != ours]
+    return [one for one in spec.releases if not _is_ours(session, spec, one)]
 
 
-def _shared(session: Session, spec: LearnSpec) -> estimate.Scores:
+def _is_ours(session: Session, spec: LearnSpec, one: ShareRelease) -> bool:
+    return (one.part.ledger, one.part.account.partition("@")[0]) == (session.ledger.id, spec.table)
+
+
+def _ours_in_sum(session: Session, spec: LearnSpec) -> list[ShareRelease]:
+    """The secure sums that this table's rows are in, where own rows are used."""
+    if not spec.use_own or spec.releases[0].agreement.trust != "sum":
+        return []
+    return [one for one in spec.releases if _is_ours(session, spec, one) and WITHOUT_OWN not in one.notes]
+
+
+def _check(session: Session, spec: LearnSpec) -> Agreement:
+    """What the releases agree on, which must be about the label that is asked for."""
     agreement = estimate.check_together(spec.releases)
     if agreement.label.name != spec.label:
         raise RequestError(
@@ -227,15 +246,27 @@ def _shared(session: Session, spec: LearnSpec) -> estimate.Scores:
         )
     if agreement.label.is_numeric != (spec.model in (None, "linear")) and spec.model is not None:
         raise RequestError(f"A {spec.model} model does not fit the label {spec.label!r}.", fix="leave model out")
-    others = _others(session, spec)
-    if not others:
+    if not _others(session, spec):
         raise RequestError(
             "All of these releases are this table's own: there is nothing to learn from others.",
             fix="name the other silos' releases",
         )
+    return agreement
+
+
+def _shared(session: Session, spec: LearnSpec, own: Integers | None) -> estimate.Scores:
+    """The model of the others' releases, which has not seen the rows ``own`` that it is to be judged on.
+
+    Privacy:
+        With ``own`` none: own rows are taken off a sum exactly, so the model is their owner's alone.
+    """
+    agreement, others = _check(session, spec), _others(session, spec)
     if agreement.method == "tree":
         return estimate.scores_of_trees(others, np.random.default_rng(spec.seed))
-    return estimate.shared_scores(estimate.pool(others))
+    pooled = estimate.pool(others)
+    if own is not None and _ours_in_sum(session, spec):
+        pooled = replace(pooled, counts=pooled.counts - measure.exact_counts(pooled.layout, own))
+    return estimate.shared_scores(pooled)
 
 
 def _own(session: Session, spec: LearnSpec) -> Integers:

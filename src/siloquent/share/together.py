@@ -18,7 +18,7 @@ from siloquent.share import measure, meeting
 from siloquent.share.plan import SharePlan
 from siloquent.share.release import ShareRelease
 from siloquent.share.spec import ShareSpec, spec_from_plain
-from siloquent.share.task import assemble, charge_of, explain, release_of, reserved, spec_to_plain
+from siloquent.share.task import WITHOUT_OWN, assemble, charge_of, explain, release_of, reserved, spec_to_plain
 
 if TYPE_CHECKING:
     from siloquent.federation.channel.base import Channel
@@ -92,7 +92,7 @@ def _taking_part(
         failed.spent = "what was reserved" if permits else "nothing"
         raise
     permit = reserve()
-    stored = permit if isinstance(permit, Stored) else _settled(session, chosen, permit, summed)
+    stored = permit if isinstance(permit, Stored) else _settled(session, chosen, permit, summed, channel.me)
     return assemble(chosen.schema, stored)
 
 
@@ -102,8 +102,9 @@ def _rows_of(session: Session, spec: ShareSpec, channel: Channel) -> str:
     return hashlib.sha256(words.encode()).hexdigest()
 
 
-def _settled(session: Session, chosen: SharePlan, permit: Permit, summed: Sum) -> Stored:
-    made = release_of(chosen, {"counts": summed.total}, members=summed.parties)
+def _settled(session: Session, chosen: SharePlan, permit: Permit, summed: Sum, me: str) -> Stored:
+    notes = () if me in summed.parties else (WITHOUT_OWN,)
+    made = release_of(chosen, {"counts": summed.total}, members=summed.parties, notes=notes)
     return session.ledger.settle(permit, permit.event, made.to_bytes())
 
 

@@ -143,6 +143,8 @@ def test_a_silo_that_is_lost_between_two_workers_is_left_out_and_gets_the_sum_fo
     assert set(spent(opened).values()) == {4 * 10**9}  # something of lake had left
     found = opened["lake"].share.release_sum(WANTED, net.channel("lake"))
     assert np.array_equal(found.counts, made["north"].counts)
+    assert "own rows are not in this sum" in found.notes[-1]
+    assert not made["north"].notes
     assert set(spent(opened).values()) == {4 * 10**9}
 
 

@@ -103,6 +103,20 @@ def test_the_sum_is_near_the_sum_of_exact_vectors(tmp_path: Path) -> None:
     assert abs(made.counts - exact).max() <= 10
 
 
+def test_own_rows_are_taken_off_ones_own_copy_of_a_sum(tmp_path: Path) -> None:
+    """Else the shared model has seen what it is judged on: here nobody but north has rows, so it can know nothing."""
+    opened = clinics(tmp_path)
+    for name in ("river", "hill"):
+        opened[name] = session(tmp_path / f"empty-{name}", rows(0))
+    made = together(opened, summed_spec(budget=Budget(epsilon="400"), method="marginals"))  # noise is 0 but for e^-90
+    mine = opened["north"].share.advise(LearnSpec("patients", "sick", [made["north"]]))
+    seen = opened["north"].share.advise(LearnSpec("patients", "sick", [made["river"]]))
+    assert mine.measures["shared"].auc == pytest.approx(0.5)
+    assert seen.measures["shared"].auc > 0.8
+    assert not mine.recommended
+    assert opened["north"].share.learn(LearnSpec("patients", "sick", [made["north"]])).silos == 2
+
+
 def test_no_message_holds_a_clinics_own_vector(tmp_path: Path) -> None:
     opened, net = clinics(tmp_path), network()
     together(opened, summed_spec(), net)
