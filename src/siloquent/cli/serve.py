@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from siloquent.cli.commands import Options, command
-from siloquent.cli.screen import LEFT
+from siloquent.cli.screen import LEFT, RIGHT
 from siloquent.documents.plain import clean
 from siloquent.errors import MissingExtra
 
@@ -26,6 +26,9 @@ def register(app: typer.Typer) -> None:
     command(group, "list", list_all)
     command(group, "revoke", revoke)
     app.add_typer(group, name="token", rich_help_panel="Server")
+    group = typer.Typer(help="What a server should be told about this machine.")
+    command(group, "calibrate", calibrate)
+    app.add_typer(group, name="server", rich_help_panel="Server")
 
 
 def serve(
@@ -80,6 +83,31 @@ def serve(
         timeout_keep_alive=75,
         h11_max_incomplete_event_size=16 * 2**10,
     )
+
+
+def calibrate(
+    options: Options,
+    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="One table (default: all).")] = None,
+    answers: Annotated[int, typer.Option("--answers", min=1, max=10_000, help="How many answers are timed.")] = 200,
+) -> None:
+    """Say how long slots must be here: answers about invented rows of the declared size, timed. Reads no row."""
+    options.require_owner("Calibrating")
+    import numpy as np
+
+    from siloquent.server.calibrate import calibrate as timed
+
+    with options.session() as session:
+        schemas = [session.schema(name) for name in ([table] if table else session.tables())]
+    found = list(timed(schemas, np.random.default_rng(), answers=answers))
+    longest = max((one.slot_ms for one in found), default=0)
+    if options.as_json:
+        lines = [{"table": one.table, "rows": one.rows, "p99_ms": one.p99_ms, "slot_ms": one.slot_ms} for one in found]
+        options.screen.document({"schema": "siloquent/slots/1", "tables": lines, "slot_counts_ms": longest})
+        return
+    columns = [("table", LEFT), ("rows", RIGHT), ("99 of 100 within", RIGHT), ("slot", RIGHT)]
+    rows = [(clean(one.table), f"{one.rows:,}", f"{one.p99_ms:.0f} ms", f"{one.slot_ms} ms") for one in found]
+    options.screen.table(columns, rows)
+    options.screen.note(f"In [server] of siloquent.toml: slot_counts_ms = {longest}")
 
 
 def openapi(options: Options) -> None:

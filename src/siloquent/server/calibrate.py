@@ -1,0 +1,101 @@
+"""How long slots must be on this machine: questions to invented rows of the declared size, timed."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.errors import SchemaError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+    from siloquent.schema import Attribute, TableSchema
+
+MOST_ROWS = 10_000_000
+INVENTED = 4_096
+STEP_MS = 50
+MARGIN = 4
+"""A slot is this much longer than 99 of 100 answers take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """One table: rows that were invented, answers that were timed, and how long 99 of 100 of them took."""
+
+    table: str
+    rows: int
+    answers: int
+    p99_ms: float
+
+    @property
+    def slot_ms(self) -> int:
+        """The slot that fits: four times as long, in whole steps of 50 ms."""
+        return STEP_MS * max(1, math.ceil(MARGIN * self.p99_ms / STEP_MS))
+
+
+def calibrate(schemas: list[TableSchema], rng: np.random.Generator, *, answers: int) -> Iterator[Timed]:
+    """Time small counts over invented rows of each declaration; no row of anybody is read.
+
+    Raises:
+        SchemaError: a declaration does not say how many rows there are, roughly.
+    """
+    from siloquent.door import open_session
+    from siloquent.session import create_workspace
+
+    for schema in schemas:
+        if schema.size_hint is None:
+            raise SchemaError(
+                f"How many rows {schema.name!r} has, roughly, is not declared.",
+                fix=f"size_hint = 100000 in [table] of schemas/{schema.name}.toml",
+            )
+        rows = min(schema.size_hint, MOST_ROWS)
+        with tempfile.TemporaryDirectory(prefix="siloquent-") as folder:
+            create_workspace(Path(folder) / "w")
+            with open_session(Path(folder) / "w") as session:
+                session.add_frame(_boundless(schema), invented(schema, rows, rng))
+                taken = []
+                for number in range(answers + 3):
+                    started = time.perf_counter()
+                    session.save(session.ask(_question(schema), key=str(number)))
+                    taken.append(1000 * (time.perf_counter() - started))
+        yield Timed(schema.name, rows, answers, sorted(taken[3:])[math.ceil(0.99 * answers) - 1])
+
+
+def invented(schema: TableSchema, rows: int, rng: np.random.Generator) -> pa.Table:
+    """Rows drawn evenly from what is declared: a few thousand different ones, repeated."""
+    import pyarrow as pa
+
+    some = {one.name: _column(one, rng) for one in schema.domain if not one.function}
+    return pa.table(some).take(pa.array(rng.integers(0, INVENTED, rows)))
+
+
+def _column(attribute: Attribute, rng: np.random.Generator) -> pa.Array:
+    import pyarrow as pa
+
+    places = rng.integers(0, attribute.steps if attribute.is_countable else INVENTED, INVENTED)
+    if not attribute.is_countable:
+        return pa.array([f"{place:x}" for place in places.tolist()])
+    values: list[Any] = [attribute.label(int(place)) for place in places]
+    return pa.array([float(one) if isinstance(one, Fraction) else one for one in values])
+
+
+def _boundless(schema: TableSchema) -> TableSchema:
+    """The declaration with money for any number of questions, and without what needs other tables."""
+    much = Fraction(1_000)
+    budget = replace(schema.budget, shares=())
+    budget = replace(budget, rho=much) if budget.rho is not None else replace(budget, epsilon=much)
+    return replace(schema, budget=budget, constraints=(), public=(), source="")
+
+
+def _question(schema: TableSchema) -> str:
+    keys = [one.name for one in schema.domain if one.is_countable and 1 < one.size <= 1_000]
+    group = f"{keys[0]}, COUNT(*) FROM {schema.name} GROUP BY {keys[0]}" if keys else f"COUNT(*) FROM {schema.name}"
+    return f"SELECT {group} ERROR 100 REUSE NONE"
