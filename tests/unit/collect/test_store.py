@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from siloquent.collect import ReportStore, estimate, oddities, perturb_all, to_bytes
+from siloquent.collect import ReportStore, estimate, oddities, one_row_each, perturb_all, to_bytes
 from siloquent.errors import RequestError, TooFewReports
-from unit.collect.shops import ORDERS, PROFILE, collection, shoppers
+from unit.collect.shops import FINE, ORDERS, PROFILE, WIDE, collection, shoppers
 
 MADE = collection(PROFILE, ORDERS, min_reports=100)
 BATCHES = perturb_all(MADE, shoppers(5_000, seed=1))
@@ -113,3 +114,50 @@ def test_honest_reports_are_not_odd_and_forged_ones_are() -> None:
             same[mine] = one.columns[mine][0]  # everybody sends the same set
         store.add([replace(one, columns=same)])
         assert oddities(MADE, [store.tally((0,))])[1].is_odd
+
+
+def changed(report: bytes, place: int, value: int) -> bytes:
+    return report[:place] + bytes([value]) + report[place + 1 :]
+
+
+FORGED = {
+    "bad_version": lambda report: changed(report, 0, 2),
+    "wrong_digest": lambda report: changed(report, 4, report[4] ^ 1),
+    "unknown_service": lambda report: changed(report, 1, 7),
+    "bad_layer": lambda report: changed(report, 2, 255),
+    "bad_length": lambda report: report[:39],
+}
+
+
+@pytest.mark.parametrize(("code", "forge"), FORGED.items(), ids=FORGED)
+def test_each_edited_report_is_refused_under_its_code(code: str, forge: Callable[[bytes], bytes]) -> None:
+    with ReportStore(MADE) as store:
+        counters = store.ingest(DATA[1][:40] + forge(DATA[1][40:80]))
+        assert (counters.accepted, getattr(counters, code), counters.total) == (1, 1, 2)
+
+
+def test_payloads_that_no_client_draws_are_refused() -> None:
+    made = collection(FINE)
+    places = np.column_stack([np.arange(400) % 625, np.arange(400) % 25])
+    (batch,) = perturb_all(made, [one_row_each(places)])
+    data = to_bytes(made, batch)
+    for kind, forge in (
+        ("subset", lambda own: own[:24] + bytes(16)),  # nothing in the set
+        ("subset", lambda own: own[:24] + bytes([255]) * 16),  # everything, and nodes that there are not
+        ("hash", lambda own: own[:24] + bytes(4) + own[28:]),  # a = 0
+        ("hash", lambda own: own[:35] + bytes([200]) + own[36:]),  # a bucket that there is not
+        ("hash", lambda own: own[:39] + b"\x01"),  # four bytes that are zero
+    ):
+        at = next(i for i, layer in enumerate(batch.layers) if made.channels[0].layers[layer].kind == kind)
+        with ReportStore(made) as store:
+            counters = store.ingest(forge(data[40 * at : 40 * at + 40]))
+            assert (counters.accepted, counters.bad_payload) == (0, 1)
+
+
+def test_more_groups_than_ten_thousand_are_refused() -> None:
+    made = collection(WIDE.replace("resolution = 5", "resolution = 25"), min_reports=2)
+    with ReportStore(made) as store:
+        places = np.random.default_rng(1).integers(0, 25, (100, 4))
+        store.add(perturb_all(made, [one_row_each(places)]))
+        with pytest.raises(RequestError, match="more than 10,000 groups"):
+            estimate(store, "SELECT a, b, c, COUNT(*) FROM wide GROUP BY a, b, c")
