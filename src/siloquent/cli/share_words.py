@@ -70,11 +70,20 @@ def show_plan(screen: Screen, planned: SharePlan, left: Cost) -> None:
             ("counted", f"{_what(planned.agreement)}: {planned.numbers:,} numbers"),
             *bins,
             ("noise", noise),
+            *_silos(planned.spec),
             ("agreement", f"{planned.agreement.digest[:16]}: equal at every silo, or releases will not fit"),
             ("data", "not touched; nothing was spent"),
             *[("note", clean_lines(note)) for note in planned.notes],
         ]
     )
+
+
+def _silos(spec: ShareSpec) -> list[tuple[str, str]]:
+    """Of a secure sum: how many silos it takes, and how many may collude."""
+    if spec.trust == "local" or spec.honest is None:
+        return []
+    least = f"{spec.agents} take part, and a sum needs {spec.honest + spec.colluding} of them"
+    return [("silos", f"{least}; no more than {spec.colluding} of those in it may show their noise to others")]
 
 
 def _what(agreement: Agreement) -> str:
