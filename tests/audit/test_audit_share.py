@@ -156,6 +156,21 @@ def test_a_share_of_the_noise_released_alone_is_caught() -> None:
     assert_caught(release(found, noise=with_shares), PAIRS["row", "add-remove"], n=4_000, **claim(found))
 
 
+def test_full_noise_counted_as_one_of_five_shares_is_caught() -> None:
+    """One silo's own noise, charged as if four others had added theirs."""
+    found = planned("marginals")
+    fifth = {name: value / 5 for name, value in claim(found).items()}
+    assert_private(release(found), PAIRS["row", "add-remove"], n=FEW, **claim(found))
+    assert_caught(release(found), PAIRS["row", "add-remove"], n=MANY, **fifth)
+
+
+def test_a_silo_that_is_in_a_sum_under_two_names_is_caught() -> None:
+    """Its rows move the sum twice as far as its one charge says."""
+    found = planned("marginals")
+    twice = tuple(np.vstack([records, records]) for records in PAIRS["row", "add-remove"])
+    assert_caught(release(found), twice, n=MANY, **claim(found))  # type: ignore[arg-type]
+
+
 def branch(found: SharePlan, records: Records, n: int, less: int) -> NDArray[np.int64]:
     """A tree of one category, n times: its shape is fixed, so counts get their noise side by side."""
     assert found.tree is not None
