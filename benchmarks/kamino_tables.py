@@ -85,7 +85,7 @@ def adult(data: Path, *, epsilon: str = "1", constraints: bool = True, missing: 
         for column in table.columns:
             keep &= ~pc.is_null(column).to_numpy()
         table = table.filter(keep)
-    return Published(read_schema(_adult_toml(table, epsilon, constraints, missing)), _columns(table), _NUMBERS, table)
+    return Published(read_schema(adult_toml(table, epsilon, constraints, missing)), _columns(table), _NUMBERS, table)
 
 
 _NUMBERS = frozenset((*EDGES, *WHOLE))
@@ -95,7 +95,7 @@ def _columns(table: Any) -> dict[str, NDArray[Any]]:
     return {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
 
 
-def _adult_toml(table: Any, epsilon: str, constraints: bool, missing: bool) -> str:
+def adult_toml(table: Any, epsilon: str = "1", constraints: bool = True, missing: bool = False) -> str:
     """The declaration: public bounds and bins (12.1, 2), categories as in the data's README."""
     entries = []
     null = ', null = "cell"' if missing else ""

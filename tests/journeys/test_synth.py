@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.csv
 import pytest
 
-from journeys.clinic import Person, Types
+from journeys.clinic import Person, Types, rows
 from journeys.documents import faults
 from siloquent.cli.kinds import json_schema
 from siloquent.errors import UnknownName
@@ -109,3 +109,30 @@ def test_a_run_that_was_killed_goes_on_without_paying_twice(owner: Person, types
     assert done.status == 0, done
     assert owner.spent() == paid
     assert not list((owner.folder / "runs").rglob("*.npz"))
+
+
+def test_an_owner_compares_the_output_with_the_truth_and_nobody_else_does(owner: Person, types: Types) -> None:
+    made = types(*RUN, "--targets", "ward", "--yes", "--json").document
+    release = Path(made["release"]).name
+    before = sorted(file.name for file in Path(made["release"]).iterdir())
+    pyarrow.csv.write_csv(rows(), owner.folder / "truth.csv")
+    paid = owner.spent()
+    said = types("synth", "evaluate", release, "--truth", "truth.csv")
+    assert said.status == 0, said
+    assert "for the owner's eyes alone" in said.out + said.err
+    document = types("synth", "evaluate", release, "--truth", "truth.csv", "--json").document
+    assert list(faults(document, json_schema("synth-evaluation"))) == []
+    assert document["private"]
+    assert 0 < document["single"]["mean"] < 0.6
+    assert [one["target"] for one in document["classifiers"]] == ["ward"] * 3
+    assert types("--analyst", "ana", "synth", "evaluate", release, "--truth", "truth.csv").status != 0
+    assert types("synth", "evaluate", release, "--truth", "none.csv").status == 2
+    assert owner.spent() == paid
+    assert sorted(file.name for file in Path(made["release"]).iterdir()) == before
+
+
+def test_a_chain_is_asked_for_where_the_account_can_pay_for_it(owner: Person, types: Types) -> None:
+    said = types("synth", "plan", "visits", "--epsilon", "1", "--engine", "chain", "--preset", "paper")
+    assert said.status == 2
+    assert "delta_events" in said.err
+    assert types("synth", "plan", "visits", "--epsilon", "1", "--engine", "chain", "--preset", "no").status == 2

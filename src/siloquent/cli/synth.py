@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from siloquent.cli import synth_constraints
+from siloquent.cli import synth_constraints, synth_evaluate
 from siloquent.cli.commands import Options, command
 from siloquent.cli.paying import agreed, charged, price_words
 from siloquent.cli.sketch_files import in_workspace, release_path
@@ -46,6 +46,7 @@ def register(app: typer.Typer) -> None:
     command(group, "rows", rows)
     command(group, "report", report)
     synth_constraints.mount(group)
+    synth_evaluate.mount(group)
     app.add_typer(group, name="synth", rich_help_panel="Synthesis")
 
 

@@ -37,7 +37,7 @@ def draw(
     for place, name in enumerate(frame.names):
         made[:, frame.compiled.column(name)] = refined(frame, place, groups.pop(place), random)
     of_cells = {name: frame.group_of_cells(place) for place, name in enumerate(frame.names)}
-    kept = keep(made, frame.compiled, frame.tables, random, groups=of_cells)
+    kept = keep(made, frame.compiled, frame.tables, random, groups=of_cells, in_place=True)
     if not rates:
         return kept
     return meet_rates(kept, frame.compiled, rates, random, parents=_parents(frame, model, rates))[0]

@@ -31,7 +31,13 @@ class Judges:
 
     def right(self, rows: Integers) -> Integers:
         """How many of ``rows`` (groups, shape (rows, columns)) each classifier says right, shape (3,)."""
+        from threadpoolctl import threadpool_limits
+
         found = np.zeros(len(self.models), dtype=np.int64)
+        with threadpool_limits(1):
+            return self._right(rows, found)
+
+    def _right(self, rows: Integers, found: Integers) -> Integers:
         for start in range(0, len(rows), _BLOCK):
             block = rows[start : start + _BLOCK]
             codes, true = _others(block, self.target), block[:, self.target]
@@ -50,6 +56,7 @@ def trained(rows: Integers, target: int, sizes: tuple[int, ...], *, seed: int) -
     from sklearn.dummy import DummyClassifier
     from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
+    from threadpoolctl import threadpool_limits
 
     rows = rows[:MOST_TRAINED]
     true = rows[:, target]
@@ -57,11 +64,13 @@ def trained(rows: Integers, target: int, sizes: tuple[int, ...], *, seed: int) -
     if len(sizes) < 2 or (true == true[0]).all():
         constant = DummyClassifier(strategy="most_frequent")
         return Judges(target, sizes, tuple(constant.fit(np.zeros((len(rows), 1)), true) for _ in NAMES))
-    models = (
-        LogisticRegression(max_iter=200).fit(wide, true),
-        RandomForestClassifier(60, min_samples_leaf=2, random_state=seed % 2**32).fit(codes, true),
-        HistGradientBoostingClassifier(random_state=seed % 2**32).fit(codes, true),
-    )
+    # One thread: on a busy machine those of boosted trees wait for one another.
+    with threadpool_limits(1):
+        models = (
+            LogisticRegression(max_iter=200).fit(wide, true),
+            RandomForestClassifier(60, min_samples_leaf=2, random_state=seed % 2**32).fit(codes, true),
+            HistGradientBoostingClassifier(random_state=seed % 2**32).fit(codes, true),
+        )
     return Judges(target, sizes, models)
 
 

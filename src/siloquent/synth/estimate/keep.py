@@ -46,6 +46,7 @@ def keep(
     random: np.random.Generator,
     *,
     groups: Groups | None = None,
+    in_place: bool = False,
 ) -> NDArray[np.int32]:
     """``rows`` (rows, attributes) with every hard constraint kept; columns that the model left out may hold anything.
 
@@ -53,13 +54,14 @@ def keep(
         tables: y(x) for every need, by constraint number.
         groups: The model's group of each cell, by attribute: rows that break a rule inside an undecided group
             combination are redrawn within it, so that the model's counts stay.
+        in_place: Whether ``rows`` (int32) may be written over, which saves a copy.
     Returns:
-        A new matrix, int32. The number of rows is the same.
+        A matrix, int32. The number of rows is the same.
     Raises:
         SiloquentError: A hard constraint is broken at the end. That is our bug; nothing may be released.
         ConstraintProblem: Equal rows break a constraint (a key, say), and there are fewer combinations than rows.
     """
-    kept, broken = _tried(rows, compiled, tables, random, groups)
+    kept, broken = _tried(rows, compiled, tables, random, groups, in_place=in_place)
     if broken and not all(one.form is None or one.form.is_irreflexive for one in broken):
         raise ConstraintProblem(
             f"{'; '.join(one.text for one in broken)}: equal rows break it, and {len(kept):,} different ones that "
@@ -80,16 +82,18 @@ def _tried(
     tables: Tables,
     random: np.random.Generator,
     groups: Groups | None,
+    *,
+    in_place: bool,
 ) -> tuple[NDArray[np.int32], tuple[CompiledConstraint, ...]]:
     """Rows after all passes, and what they still break.
 
     Where equal rows break a constraint, the model's rows may not fit between one another, though rows of the uniform
     model did before anything was paid: then the columns of its pass are taken from such rows, whatever the model says.
     """
-    kept, broken = rows.astype(np.int32), compiled.hard
+    kept, broken = rows.astype(np.int32, copy=False), compiled.hard
     for attempt in range(BLIND + 1):
         try:
-            kept = walked(rows, compiled, tables, random, groups=groups)
+            kept = walked(rows, compiled, tables, random, groups=groups, in_place=in_place and not compiled.reflexive)
         except ConstraintProblem:
             if attempt == BLIND or not compiled.reflexive:
                 raise
@@ -123,9 +127,10 @@ def walked(
     random: np.random.Generator,
     *,
     groups: Groups | None = None,
+    in_place: bool = False,
 ) -> NDArray[np.int32]:
     """All passes over a copy of ``rows``, without the check at the end."""
-    kept = rows.astype(np.int32)
+    kept = rows.astype(np.int32, copy=not in_place)
     for mask in compiled.masks:
         if len(mask.attributes) == 1 and mask.attributes[0] in compiled.modelled:
             redraw(kept, mask.attributes, compiled, random, groups)

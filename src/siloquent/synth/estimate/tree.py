@@ -77,8 +77,7 @@ class TreeLearner:
             size = self.model.tree.cells if held else cells(sizes, cliques(sizes, [*known, mask_of(axes)]))
             if size <= limit:
                 opened.append(number)
-        expected = _Expected(self.model, self.frame.total)
-        return Offer(tuple(opened), tuple(expected.of(self.plan.candidates[number]) for number in opened))
+        return Offer(tuple(opened), self._expected([self.plan.candidates[number] for number in opened]))
 
     def again(self) -> int:
         """The measured candidate with the most noise in all, repeated ones counted."""
@@ -92,7 +91,7 @@ class TreeLearner:
         values, variance = joint.counts.astype(np.float64), float(joint.variance)
         times = self._times.get(axes, 0)
         if joint.candidates:
-            gap = np.abs(values - self.frame.total * self.model.marginal(axes)).sum()
+            gap = np.abs(values - self._expected([axes])[0]).sum()
             self._excess = float(gap) - math.sqrt(2 / math.pi * variance) * values.size
             self._among = joint.candidates
         if times:
@@ -158,6 +157,13 @@ class TreeLearner:
         """How many rows are put out."""
         return self.frame.total if self.plan.spec.rows is None else self.plan.spec.rows
 
+    def _expected(self, candidates: Sequence[Axes]) -> tuple[Floats, ...]:
+        """Expected counts of candidates."""
+        named = {self.plan.schema.domain[target].name for target in self.plan.spec.targets}
+        targets = frozenset(place for place, name in enumerate(self.frame.names) if name in named)
+        shares = expected_shares(self.model, candidates, targets=targets)
+        return tuple(self.frame.total * share for share in shares)
+
     def _fit(self, evaluations: int) -> None:
         start: Mapping[Axes, Floats] = {} if self._model is None else self._model.potentials
         targets = [*self.frame.targets, *self._joints.values()]
@@ -171,33 +177,46 @@ class TreeLearner:
         )
 
 
-class _Expected:
-    """Expected counts of many candidates; what they share is computed once."""
+def expected_shares(model: GraphicalModel, candidates: Sequence[Axes], *, targets: frozenset[int]) -> list[Floats]:
+    """What the model says of pairs and triples, one axis per attribute; what they share is computed once.
 
-    def __init__(self, model: GraphicalModel, total: int) -> None:
-        self.model, self.total = model, total
-        self._spreaders: dict[tuple[int, int] | None, Spreader] = {None: Spreader(model.tree, model.beliefs)}
-        self._pairs: dict[tuple[tuple[int, int] | None, int], dict[int, Floats]] = {}
-
-    def of(self, axes: Axes) -> Floats:
-        """Expected counts in the cells of one candidate."""
+    A triple is put together from pairs of the model given each value of its smallest attribute, a target if there is a
+    choice. One such model at a time is in memory.
+    """
+    tree = model.tree
+    found: list[Floats] = [np.zeros(0)] * len(candidates)
+    whole = _Pairs(model, model.beliefs)
+    triples: dict[int, list[int]] = {}
+    for number, axes in enumerate(candidates):
         if len(axes) == 2:
-            return self.total * self._pair(None, axes[0], axes[1])
-        # Every triple holds a target; the smallest of three attributes makes the fewest slices.
-        by = min(axes, key=lambda axis: self.model.tree.sizes[axis])
-        first, second = (axis for axis in axes if axis != by)
-        slices = [self._pair((by, value), first, second) for value in range(self.model.tree.sizes[by])]
-        return self.total * np.moveaxis(np.stack(slices), 0, axes.index(by))
+            found[number] = whole.of(*axes)
+        else:
+            by = min(axes, key=lambda axis: (tree.sizes[axis], axis not in targets))
+            triples.setdefault(by, []).append(number)
+    for by, numbers in triples.items():
+        slices: list[list[Floats]] = [[] for _ in numbers]
+        for value in range(tree.sizes[by]):
+            held = _Pairs(model, conditioned(tree, model.beliefs, by, value))
+            for made, number in zip(slices, numbers, strict=True):
+                first, second = (axis for axis in candidates[number] if axis != by)
+                made.append(held.of(first, second))
+        for made, number in zip(slices, numbers, strict=True):
+            found[number] = np.moveaxis(np.stack(made), 0, candidates[number].index(by))
+    return found
 
-    def _pair(self, condition: tuple[int, int] | None, a: int, b: int) -> Floats:
-        key = (condition, a)
-        if key not in self._pairs:
-            if condition not in self._spreaders:
-                assert condition is not None
-                held = conditioned(self.model.tree, self.model.beliefs, *condition)
-                self._spreaders[condition] = Spreader(self.model.tree, held)
-            self._pairs[key] = self._spreaders[condition].pairs(a)
-        return self._pairs[key][b]
+
+class _Pairs:
+    """Joints of two attributes; those with the same first one come of one walk over the tree."""
+
+    def __init__(self, model: GraphicalModel, beliefs: Sequence[Floats]) -> None:
+        self.sizes, self._spreader = model.tree.sizes, Spreader(model.tree, beliefs)
+        self._known: dict[int, dict[int, Floats]] = {}
+
+    def of(self, a: int, b: int) -> Floats:
+        """P(a, b), shape (size of a, size of b)."""
+        if a not in self._known:
+            self._known[a] = self._spreader.pairs(a)
+        return self._known[a][b].reshape(self.sizes[a], self.sizes[b])
 
 
 def model_of(plan: TreePlan, measured: Measurements, *, extra: Tables | None = None) -> TreeLearner:

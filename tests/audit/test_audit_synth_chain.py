@@ -1,0 +1,75 @@
+"""One step of engine chain as a black box, on samples and on all rows; and gradients of rows that were not sampled."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from audit.harness import assert_caught, assert_private
+from siloquent.privacy.noise import add_gaussian
+from siloquent.privacy.noise.coins import coins
+from siloquent.privacy.sampling import epsilon_of_steps
+from siloquent.synth.measure.chain import dyadic
+from siloquent.synth.measure.gradients import Quanta, clipped_sum
+from siloquent.synth.spec.network import blank_network, first_embeddings
+
+pytestmark = pytest.mark.statistical
+DELTA, CLIP, SCALE = 1e-2, 1, 2**6
+SIZES = (2, 2)
+BASE = np.array([[0, 0], [1, 0], [0, 1]], dtype=np.int64)
+PAIR = (BASE, np.concatenate([BASE, [[1, 1]]]))
+NETWORK = blank_network((0,), 1, SIZES, first_embeddings(SIZES, 2, seed=0))
+QUANTA = Quanta(CLIP, SCALE)
+EACH = np.stack([clipped_sum(NETWORK, row[None], QUANTA) for row in PAIR[1]])
+
+
+def steps(
+    rows: NDArray[np.int64], n: int, *, rate: Fraction, multiplier: float, sampled: bool = True
+) -> NDArray[np.int64]:
+    """n noisy sums of clipped gradients, each of a sample of its own: what ``noisy_gradient`` releases.
+
+    Sums are whole, so a sample's is the sum of its rows' own.
+    """
+    each = EACH[: len(rows)]
+    taken = coins(dyadic(rate), size=n * len(rows)).reshape(n, -1) if sampled else np.ones((n, len(rows)), dtype=bool)
+    variance = math.ceil((SCALE * multiplier) ** 2)
+    return add_gaussian(np.ascontiguousarray(taken.astype(np.int64) @ each), variance=variance)
+
+
+def claim(rate: Fraction, multiplier: float) -> dict[str, float]:
+    epsilon = epsilon_of_steps(rate=float(rate), multiplier=multiplier, steps=1, delta=DELTA)
+    return {"epsilon": float(epsilon), "delta": DELTA}
+
+
+def test_the_sum_of_a_sample_is_the_sum_of_its_rows() -> None:
+    assert (clipped_sum(NETWORK, PAIR[1], QUANTA) == EACH.sum(axis=0)).all()
+    assert (np.sqrt((EACH**2).sum(axis=1)) <= SCALE).all()
+
+
+@pytest.mark.parametrize("rate", [Fraction(1), Fraction(2**64 // 10, 2**64)])
+def test_a_step_keeps_its_price(rate: Fraction) -> None:
+    assert_private(lambda rows, n: steps(rows, n, rate=rate, multiplier=1.0), PAIR, n=40_000, **claim(rate, 1.0))
+
+
+def test_gradients_of_rows_that_were_not_sampled_are_caught() -> None:
+    """All rows in every step, at the price of a sample: the thesis's fixed sample of rows for its weights is alike."""
+    rate = Fraction(2**64 // 10, 2**64)
+
+    def all_rows(rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+        return steps(rows, n, rate=rate, multiplier=1.0, sampled=False)
+
+    assert_caught(all_rows, PAIR, n=20_000, **claim(rate, 1.0))
+
+
+def test_noise_without_the_check_of_norms_is_caught() -> None:
+    rate = Fraction(1)
+
+    def unchecked(rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+        raw = 4 * EACH[: len(rows)].sum(axis=0)
+        return add_gaussian(np.ascontiguousarray(np.broadcast_to(raw, (n, raw.size))), variance=SCALE**2)
+
+    assert_caught(unchecked, PAIR, n=20_000, **claim(rate, 1.0))
