@@ -52,7 +52,8 @@ def design(
         options.screen.document(design_document(made, document, key, users, predicted))
     else:
         show_design(options.screen, made, document, key, users, predicted)
-        options.screen.note(f"\nNext: {options.shell('collect', 'check', document.stem)}")
+        name = str(output) if output and "/" in str(output) else document.stem
+        options.screen.note(f"\nNext: {options.shell('collect', 'check', name)}")
 
 
 def check(options: Options, collection: One) -> int:

@@ -67,7 +67,8 @@ def show_design(
                 (
                     "reports",
                     f"{' with '.join(channel.services)}: {made.length(at)} bytes a user, epsilon {channel.epsilon}, "
-                    f"{len(channel.layers)} layers" + (f", one of {channel.slots} rows" if channel.slots > 1 else ""),
+                    + ("1 layer" if len(channel.layers) == 1 else f"{len(channel.layers)} layers")
+                    + (f", one of {channel.slots} rows" if channel.slots > 1 else ""),
                 )
                 for at, channel in enumerate(made.channels)
             ],

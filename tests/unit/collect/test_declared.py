@@ -5,11 +5,22 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
-from siloquent.collect import Client, check, design, parse_spec, predict, read_collection
+from siloquent.collect import (
+    Client,
+    ReportStore,
+    check,
+    design,
+    estimate,
+    parse_spec,
+    perturb_all,
+    predict,
+    read_collection,
+)
 from siloquent.errors import SchemaError, SiloquentError, UnknownName
-from unit.collect.shops import FINE, ORDERS, PROFILE, WIDE, collection, text
+from unit.collect.shops import FINE, ORDERS, PROFILE, WIDE, collection, shoppers, text
 
 REFUSED: dict[str, tuple[str, str]] = {
     "no epsilon": (text(PROFILE).replace('epsilon = "4"', ""), "needs 'epsilon'"),
@@ -142,6 +153,20 @@ def test_predicted_errors_fall_with_the_root_of_users() -> None:
     assert len(few) > 5
     for one, other in zip(few, many, strict=True):
         assert one.relative == pytest.approx(10 * other.relative)
+
+
+def test_questions_to_joined_services_are_predicted_as_they_turn_out() -> None:
+    made = collection(PROFILE, ORDERS, epsilon="6", min_reports=2)
+    predicted = {one.question: one for one in predict(made, 20_000) if len(one.services) == 2}
+    assert {"COUNT by age and amount", "SUM(amount) by age", "COUNT by region and gift"} <= set(predicted)
+    with ReportStore(made) as store:
+        store.add(perturb_all(made, shoppers(20_000, seed=3)))
+        both = "age BETWEEN {0} AND {1} AND amount BETWEEN {0} AND {1}"
+        sql = f"SELECT COUNT(*) FROM orders JOIN profile USING (user) WHERE {both}"
+        asked = [estimate(store, sql.format(low, low + 4)).estimate.standard_error for low in (0, 4, 9, 14, 19)]
+    # Conditions of one fifth each, of the planned .05, .15 and .4: as large, within a factor.
+    ratio = np.mean(asked) / 20_000 / predicted["COUNT by age and amount"].relative
+    assert 0.5 < ratio < 1.5, ratio
 
 
 def test_three_services_have_layers_in_common() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, product
 
 from siloquent.collect.plan.sets import kinds_of
 from siloquent.collect.spec.collection import WORDS, Channel, Collection
@@ -24,12 +25,19 @@ class Prediction:
 
 
 def predict(collection: Collection, users: int) -> list[Prediction]:
-    """The kinds of questions that were planned for, each with its standard error if ``users`` report."""
+    """The kinds of questions that were planned for, each with its standard error if ``users`` report.
+
+    Of questions to two joined services, those with one condition on each, or on one and a sum of the other.
+    """
     found: dict[tuple[tuple[str, ...], str], float] = {}
     for number, channel in enumerate(collection.channels):
         for words, square in _of_channel(collection, number, channel, users):
             key = (channel.services, words)
             found[key] = min(square, found.get(key, math.inf))
+    for one, other in combinations(range(len(collection.channels)), 2):
+        services = collection.channels[one].services + collection.channels[other].services
+        for words, square in _of_pair(collection, (one, other), users):
+            found[services, words] = min(square, found.get((services, words), math.inf))
     return [Prediction(services, words, math.sqrt(square)) for (services, words), square in found.items()]
 
 
@@ -59,3 +67,62 @@ def _of_channel(collection: Collection, number: int, channel: Channel, users: in
                 square = math.prod(e[k] for e, k in zip(kind.energies, component, strict=True))
                 total += square / reports if reports > 0 else 0.0
             yield kind.words, channel.slots**2 * total / users
+
+
+def _of_pair(collection: Collection, pair: tuple[int, int], users: int) -> Iterator[tuple[str, float]]:
+    channels = [collection.channels[number] for number in pair]
+    shares: dict[tuple[int, ...], float] = {}
+    for one in collection.assignments:
+        layers = tuple(one.layers[number] for number in pair)
+        shares[layers] = shares.get(layers, 0.0) + one.words / WORDS
+    roles = [[role for _, role in collection.attributes(number)] for number in pair]
+    scale = math.prod(channel.slots for channel in channels) ** 2 / users
+    for sets in product(*(channel.sets for channel in channels)):
+        trees = [[channel.trees[at] for at in own] for channel, own in zip(channels, sets, strict=True)]
+        known = _known_jointly(channels, sets, shares)
+        kinds = [
+            list(kinds_of([own[at] for at in attributes], of))
+            for own, attributes, of in zip(roles, sets, trees, strict=True)
+        ]
+        for first, second in product(*kinds):
+            words = _joined_words(first.words, second.words)
+            if words:
+                energies = (*first.energies, *second.energies)
+                yield (
+                    words,
+                    scale
+                    * sum(
+                        math.prod(e[k] for e, k in zip(energies, component, strict=True)) / reports
+                        for component, reports in known.items()
+                        if reports > 0
+                    ),
+                )
+
+
+def _known_jointly(
+    channels: Sequence[Channel], sets: tuple[tuple[int, ...], ...], shares: Mapping[tuple[int, ...], float]
+) -> dict[tuple[int, ...], float]:
+    """What one user's reports to both channels say about each component of the joint table of ``sets``."""
+    known: dict[tuple[int, ...], float] = {}
+    for layers, share in shares.items():
+        plans = [channel.layers[at] for channel, at in zip(channels, layers, strict=True)]
+        if tuple(plan.attributes for plan in plans) != sets:
+            continue
+        blocks = [channel.block(plan) for channel, plan in zip(channels, plans, strict=True)]
+        levels, oracles = [plan.levels for plan in plans], [plan.oracle for plan in plans]
+        for component in components_of([tree for block in blocks for tree in block.trees]):
+            if any(component) or any(block.padded for block in blocks):
+                own = precision(blocks, levels, oracles, component)
+                known[component] = known.get(component, 0.0) + share * own
+    return known
+
+
+def _joined_words(first: str, second: str) -> str:
+    """The question that asks both at once; empty unless each has one condition at most, and one is a count."""
+    if " and " in first + second or "AVG" in first + second:
+        return ""
+    by = [one.removeprefix("COUNT by ") for one in (first, second) if one.startswith("COUNT by ")]
+    if len(by) == 2:
+        return f"COUNT by {by[0]} and {by[1]}"
+    other = second if first.startswith("COUNT by ") else first
+    return f"{other} by {by[0]}" if by and " by " not in other else ""
