@@ -66,9 +66,9 @@ def two_keys() -> tuple[LocalRows, list[Joined]]:
 def test_greedy_takes_one_feature_of_each_key_and_then_stops() -> None:
     training, pools = two_keys()
     rounds, after = greedy(training, pools, most=5, least_gain=0.01, rng=np.random.default_rng(0))
-    taken = [found.ranked[0].candidate for found in rounds if found.is_taken]
+    taken = [found.taken.candidate for found in rounds if found.taken]
     assert [(one.own, one.column) for one in taken] == [(0, 0), (1, 0)]
-    assert not rounds[-1].is_taken
+    assert rounds[-1].taken is None
     assert isinstance(after, LocalRows)
     assert after.numbers.shape == (5_000, 3)
     assert after.r2_of(*after.slopes()) > 0.85
@@ -82,7 +82,7 @@ def test_a_release_takes_features_of_one_key_alone() -> None:
         (parts[0].counts, parts[1].counts), (parts[0].sums, parts[1].sums), second, (1.0, 0.5, 0.5), True
     )
     rounds, _ = greedy(release, pools, most=5, least_gain=0.01, rng=np.random.default_rng(0))
-    taken = [found.ranked[0].candidate.own for found in rounds if found.is_taken]
+    taken = [found.taken.candidate.own for found in rounds if found.taken]
     assert taken == [0]
 
 

@@ -86,7 +86,8 @@ def find_joins(
     rounds, _ = greedy(learnt, pools, most=spec.max_augmentations, least_gain=spec.min_gain, rng=rng)
     chosen: list[Augmentation] = []
     last, whole = base, training
-    for one in (found.ranked[0] for found in rounds if found.is_taken):
+    taken = [found.taken for found in rounds if found.taken is not None]
+    for one in taken:
         key = one.candidate.own
         learnt, whole = learnt.with_feature(key, one.values), whole.with_feature(key, one.values)
         tested = None if tested is None else tested.with_feature(key, one.values)
@@ -95,7 +96,6 @@ def find_joins(
         last = now
     if isinstance(training, ReleasedSums) and len(asked.keys) > 1 and chosen:
         notes.append("the features of further keys were not added: their counts together were not released")
-    taken = [found.ranked[0] for found in rounds if found.is_taken]
     names = [one.candidate.name for one in taken]
     scales = [one.candidate.offer.scale[one.candidate.column] for one in taken]
     model = fitted_model(

@@ -36,11 +36,11 @@ class Scored:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Round:
-    """The best candidates of one round, best first, how many were scored, and whether the first was taken."""
+    """The best candidates of one round, best first, how many were scored, and which was taken: the first sure one."""
 
     ranked: tuple[Scored, ...]
     looked_at: int
-    is_taken: bool
+    taken: Scored | None
 
 
 def ranking(training: Training, pools: Sequence[Joined], rng: np.random.Generator) -> tuple[list[Scored], int]:
@@ -109,11 +109,12 @@ def greedy(
     rounds: list[Round] = []
     while len(rounds) < most:
         ranked, looked_at = ranking(training, pools, rng)
-        taken = [one.candidate for earlier in rounds for one in earlier.ranked[:1]]
-        ranked = [one for one in ranked if one.candidate not in taken]
-        is_taken = bool(ranked) and ranked[0].gain >= least_gain and ranked[0].low > 0
-        rounds.append(Round(tuple(ranked), looked_at, is_taken))
-        if not is_taken:
+        before = [earlier.taken.candidate for earlier in rounds if earlier.taken is not None]
+        ranked = [one for one in ranked if one.candidate not in before]
+        # Intervals hold for all candidates at once, so whichever is sure may be taken.
+        taken = next((one for one in ranked if one.gain >= least_gain and one.low > 0), None)
+        rounds.append(Round(tuple(ranked), looked_at, taken))
+        if taken is None:
             break
-        training = training.with_feature(ranked[0].candidate.own, ranked[0].values)
+        training = training.with_feature(taken.candidate.own, taken.values)
     return rounds, training
