@@ -218,7 +218,7 @@ def soak(seconds: int) -> Row:
 
 
 def traps() -> Iterator[Row]:
-    """Files that unpack to far more than they weigh: how long until one is refused, and the memory that it took."""
+    """Files that unpack to far more than they weigh: what the server works until one is dealt with, and its memory."""
     with folder_on_disk() as disk:
         folder = workspace(disk / "w", epsilon="1")
         bomb = disk / "bomb.parquet"
@@ -237,17 +237,17 @@ def traps() -> Iterator[Row]:
 
             thread = threading.Thread(target=watch)
             thread.start()
-            started = time.perf_counter()
+            started = server.cpu_seconds()
             sent = client.post("/v1/uploads", content=bomb.read_bytes())
             source = sent.json().get("source", "")
             toml = (folder / "schemas" / "visits.toml").read_text().replace("parquet:visits.parquet", source)
             client.put("/v1/tables/visits", json={"toml": toml})
             found = client.post("/v1/tables/visits/check")
-            taken = time.perf_counter() - started
+            taken = server.cpu_seconds() - started
             watching.set()
             thread.join()
     how = f"{bomb_words(sent.json())} that decode to 4 GB: upload {sent.status_code}, check {found.status_code}"
-    yield Row("trap-seconds", ours=taken, goal=2, unit="s", how=how)
+    yield Row("trap-seconds", ours=taken, goal=2, unit="CPU s", how=how)
     yield Row(
         "trap-megabytes", ours=(most[0] - before) / 2**20, goal=256, unit="MB", how="more resident memory than before"
     )

@@ -101,6 +101,12 @@ class Running:
             self.process.send_signal(signal.SIGINT)
             self.process.wait()
 
+    def cpu_seconds(self) -> float:
+        """What the process has used of processors so far."""
+        assert self.process is not None
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def memory_bytes(self) -> int:
         """The process's resident memory."""
         assert self.process is not None
