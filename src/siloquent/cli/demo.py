@@ -82,16 +82,20 @@ def _with_roles(asked: bool | None) -> bool:
 
 
 def _serve(options: Options, folder: Path, port: int) -> None:
-    """The demo's pages for Ana, until somebody stops them."""
+    """The demo's pages for Ana and for the owner, until somebody stops them."""
     from siloquent.cli import serve
     from siloquent.server.store import Store
     from siloquent.server.tokens import Tokens
 
     there = replace(options, workspace=folder)
     store = Store(folder / "server.sqlite")
-    token = Tokens(store).create("ana", "analyst", days=1)[3:11]
+    tokens = Tokens(store)
+    token = tokens.create("ana", "analyst", days=1)[3:11]
+    owner = tokens.login_link(tokens.create("owner", "owner", days=1)[3:11])
     store.close()
-    options.screen.line("\nThe same in a browser, as Ana. The link opens one session, within a minute:")
+    options.screen.line("\nThe same in a browser. Each link opens one session, within a minute. As the owner:")
+    options.screen.line(f"http://127.0.0.1:{port}/login/{owner}")
+    options.screen.line("As Ana, best in another browser or a private window:")
     serve.serve(there, port=port, login=token)
 
 
