@@ -195,7 +195,7 @@ class _Channel:
             read, places = rows[slot].get, []
             for key, index in self._names:
                 places.append(index(read(key)))
-            if min(places) >= 0:
+            if not self.padded or min(places) >= 0:  # where everyone has a row, no value is dropped
                 for at, ends in self._rounds:
                     places[at] = _round(places[at], ends, words)
                 return places

@@ -136,12 +136,15 @@ def _goals(drafts: Sequence[Draft], combinations: Sequence[tuple[int, ...]]) -> 
             )
         )
         wanted: Floats = np.ones((1, 1))
+        weights: Floats = np.ones(1)
         for at, layer in zip(whole, layers[0], strict=True):
-            wanted = np.kron(wanted, _lengths(drafts[at].kinds(layer.attributes))).astype(np.float64)
+            kinds = drafts[at].kinds(layer.attributes)
+            wanted = np.kron(wanted, _lengths(kinds)).astype(np.float64)
+            weights = np.kron(weights, [kind.weight for kind in kinds]).astype(np.float64)
         if not any(block.padded for block in blocks):
             wanted[:, 0] = 0.0  # the number of users is known
         rows.append(known)
-        targets.append(_balanced(wanted, known) / len(wholes))
+        targets.append(_balanced(wanted, known, weights) / len(wholes))
     return np.vstack(rows), np.concatenate(targets)
 
 
@@ -156,7 +159,7 @@ def _lengths(kinds: Sequence[Kind]) -> Floats:
     return np.array(found)
 
 
-def _balanced(wanted: Floats, known: Floats) -> Floats:
+def _balanced(wanted: Floats, known: Floats, weights: Floats) -> Floats:
     """How much each component matters if every kind of question counts by the error that evenly shared layers give.
 
     Measured by absolute errors, questions about single categories would drown in those about half of all users.
@@ -164,7 +167,8 @@ def _balanced(wanted: Floats, known: Floats) -> Floats:
     even = known.mean(axis=1)
     errors = wanted @ np.divide(1, even, out=np.zeros_like(even), where=even > 0)
     kept = errors > 0
-    return np.asarray((wanted[kept] / errors[kept, None]).sum(axis=0) / max(int(kept.sum()), 1))
+    shares = weights[kept] / errors[kept]
+    return np.asarray(shares @ wanted[kept] / max(float(weights[kept].sum()), 1))
 
 
 def _finite(precisions: Floats) -> Floats:

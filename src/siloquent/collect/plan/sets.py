@@ -16,6 +16,8 @@ from siloquent.maths.hierarchy import Tree, flat, tree
 
 Floats = NDArray[np.float64]
 MOST_NODES = 2**20
+AVERAGES = 2
+"""How much more often than counts the averages of what is a measure alone are expected."""
 VOLUMES = (0.05, 0.15, 0.4)
 """The shares of a domain that planned ranges take."""
 
@@ -67,11 +69,14 @@ def places_of_points(size: int, points: int) -> NDArray[np.int64]:
 class Kind:
     """One kind of question about a set: what each attribute contributes to the squared length of its components.
 
-    ``energies``: one array a tree, shape (height + 1,); a component's target is their product.
+    Attributes:
+        energies: One array a tree, shape (height + 1,); a component's target is their product.
+        weight: How often it is expected beside others.
     """
 
     words: str
     energies: tuple[Floats, ...]
+    weight: int = 1
 
 
 def values_of(role: Role) -> Floats:
@@ -104,7 +109,9 @@ def kinds_of(roles: Sequence[Role], trees: Sequence[Tree]) -> Iterator[Kind]:
                 if role.use == "measure":
                     # What makes averages differ is what makes values differ: their mean part falls out of a ratio.
                     parts[at] = np.r_[0.0, parts[at][1:]]
-                    yield Kind(f"AVG({role.attribute.name}){by}, of all", tuple(parts))
+                    # A measure alone is there for its averages, and these are least exact under two conditions.
+                    weight = AVERAGES * max(len(subset), 1)
+                    yield Kind(f"AVG({role.attribute.name}){by}, of all", tuple(parts), weight)
 
 
 def _condition(role: Role, one: Tree) -> Floats:
