@@ -11,8 +11,11 @@ import pyarrow as pa
 import pytest
 
 import siloquent
+from journeys.documents import faults
+from siloquent.cli.kinds import json_schema
+from siloquent.cli.synth_words import plan_document
 from siloquent.errors import AccuracyUnreachable, RequestError
-from siloquent.privacy import SampledGaussian
+from siloquent.privacy import Cost, SampledGaussian
 from siloquent.privacy.prices import Budget
 from siloquent.privacy.sampling import epsilon_of_steps
 from siloquent.schema import TableSchema
@@ -247,3 +250,12 @@ def test_an_unknown_preset_or_setting_is_named() -> None:
 def test_a_request_for_a_chain_is_read_back_as_it_was() -> None:
     spec = replace(SPEC, weights={"2": "0.5"})
     assert spec_from_plain(spec.plain()).canonical() == spec.canonical()
+
+
+def test_the_plan_of_a_chain_is_a_document_like_any_plan() -> None:
+    plan = plan_chain(SPEC, SCHEMA)
+    document = plan_document(plan, Cost(0))
+    assert list(faults(document, json_schema("synth-plan"))) == []
+    assert document["model"] == "4 columns, 3 models of 6 noisy steps each"
+    assert [step["step"] for step in document["steps"]][-1] == "18 steps of training"
+    assert abs(sum(step["price"] for step in document["steps"]) - float(plan.price)) < 1e-6
