@@ -168,7 +168,7 @@ def burst() -> Row:
             taken: list[float] = []
             with client_of(server, honest) as client:
                 ask(client, "warm")
-                while time.monotonic() < until:
+                while time.monotonic() < until or len(taken) < 5:
                     started = time.perf_counter()
                     assert ask(client, f"honest-{len(taken)}").status_code == 200
                     taken.append(1000 * (time.perf_counter() - started))
