@@ -61,7 +61,8 @@ MECHANISMS: dict[str, Callable[[Integers, float, int], Sum]] = {
 SWEEPS: dict[str, tuple[float, int, int, float]] = {
     **{f"volume-{volume}": (volume, M, 2, 2.0) for volume in (0.04, 0.08, 0.3)},
     **{f"m-{m}": (VOLUME, m, 2, 2.0) for m in (5, 25, 625)},
-    **{f"d-{d}": (VOLUME, M, d, 2.0) for d in (3, 4, 5)},
+    **{f"d-{d}": (VOLUME, M, d, 2.0) for d in (3, 4)},
+    "d-5": (VOLUME, 25, 5, 2.0),  # 125^5 nodes are more than the hashes tell apart
     **{f"eps-{epsilon}": (VOLUME, M, 2, epsilon) for epsilon in (0.5, 1.0, 5.0)},
 }
 
