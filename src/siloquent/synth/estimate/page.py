@@ -84,7 +84,7 @@ def _paid(report: QualityReport) -> str:
     if not report.paid:
         return _section("Compared with the truth", "<p>Nothing was bought; <code>report</code> was 0.</p>")
     lines = [(paid.name, paid.value, f"{paid.low:.4g} to {paid.high:.4g}") for paid in report.paid]
-    return _section("Compared with the truth", _table(("total variation", "value", "95 % interval"), lines))
+    return _section("Compared with the truth", _table(("figure", "value", "95 % interval"), lines))
 
 
 def _columns(report: QualityReport) -> str:
