@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,8 @@ def observe(side: Side, folder: Path) -> Seen:
     side.write(folder)
     flags = {"rate_per_second": 1e6, "burst": 10**6, "slot_counts_ms": 1, "slot_answers_ms": 1}
     app, seen = make_app(folder, read_settings(folder, environment={}, flags=flags)), Seen(folder)
-    asyncio.run(_look(app, seen))
+    with ThreadPoolExecutor(1) as apart:  # the caller's thread may have a loop of its own, as with a browser
+        apart.submit(asyncio.run, _look(app, seen)).result()
     app.state.house.desk.close()
     app.state.house.store.close()
     shutil.rmtree(folder)

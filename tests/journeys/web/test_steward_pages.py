@@ -156,7 +156,15 @@ def test_the_catalogue_is_looked_through_and_a_request_becomes_a_job(visit: Visi
     page.get_by_label("Request (JSON)").fill('{"table": "visits", "target": "nothing", "scoring": "platform"}')
     page.locator("#max_cost").fill("1")
     page.get_by_role("button", name="Find").click()
-    page.get_by_role("alert").wait_for(timeout=240_000)
+    page.get_by_role("alert").wait_for(timeout=120_000)
     assert page.get_by_text("failed").is_visible()
+    page.goto("/search")
+    page.get_by_label("Request (JSON)").fill(
+        '{"table": "visits", "target": "age", "features": ["cost"], "keys": ["ward"], "scoring": "platform", '
+        '"budget": {"epsilon": "5"}}'
+    )
+    page.locator("#max_cost").fill("100")
+    page.get_by_role("button", name="Find").click()
+    page.get_by_text("with what was chosen").wait_for(timeout=120_000)
     with no_barriers(page):
         pass

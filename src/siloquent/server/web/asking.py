@@ -99,8 +99,13 @@ async def show_job(request: Request, job: str) -> Response:
     person = visitor(request, "owner", "analyst")
     found = jobs.job_of(house_of(request), job, person)
     ranked = ((found["result"] or {}).get("found") or {}).get("ranked", [])
-    rows = [[one["offer"], one["name"], *(round(one[name], 3) for name in ("gain", "low", "high"))] for one in ranked]
+    rows = [[one["offer"], _adds(one), *(round(one[part], 3) for part in ("gain", "low", "high"))] for one in ranked]
     return render(request, "job.html", person, job=found, ranked=rows[:MOST_ROWS])
+
+
+def _adds(one: dict[str, Any]) -> str:
+    """What an offer adds, in few words."""
+    return f"rows of {one['table']}" if one["kind"] == "union" else f"{one['table']}.{one['feature']} by {one['key']}"
 
 
 @router.post("/jobs/{job}/cancel")
