@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from property.synth.test_zero_violations import NAMES, SCHEMA, denials, dependencies, orders
 from siloquent.maths.pairs import involvement
-from siloquent.schema.constraints import Constraint
+from siloquent.schema.constraints import Constraint, DenialConstraint, parse_comparisons
 from siloquent.synth.estimate.counting import tables_of
 from siloquent.synth.estimate.keep_counts import pair_rule
 from siloquent.synth.plan.constraints import compile_constraints
@@ -20,6 +20,7 @@ from siloquent.synth.plan.constraints import compile_constraints
     target=st.sampled_from(NAMES),
     seed=st.integers(0, 99),
 )
+@example(declared=[DenialConstraint(parse_comparisons("t1.c <= t2.c"))], target="c", seed=0)
 def test_tables_count_what_a_scan_finds(declared: list[Constraint], target: str, seed: int) -> None:
     compiled = compile_constraints(SCHEMA, constraints=declared, probe=False)
     forms = [one.form for one in compiled.constraints if one.form is not None and one.form.is_binary]

@@ -9,7 +9,7 @@ import numpy as np
 
 from siloquent.errors import ConstraintProblem
 from siloquent.maths.pair_tables import MOST_CELLS, NOBODY, CountAxis, CountTerm, PairTables
-from siloquent.maths.pairs import conjunction
+from siloquent.maths.pairs import Operator, conjunction
 from siloquent.synth.spec.compiled import CompiledConstraints, NormalForm, PairTest, RowTest, row_test
 
 if TYPE_CHECKING:
@@ -36,7 +36,10 @@ def count_terms(rule: int, form: NormalForm, compiled: CompiledConstraints) -> l
     if both is None:
         return forward + backward
     either = (*form.first, *form.second)
-    return forward + backward + _expanded(rule, -1, both, either, either, compiled)
+    # "<=" and ">=" together are "=" among values that have an order: ``other`` equals itself, and is in neither.
+    in_order = frozenset((t.left.attribute, t.right.attribute) for t in form.pairs if t.op not in ("=", "!="))
+    in_order |= frozenset((b, a) for a, b in in_order)
+    return forward + backward + _expanded(rule, -1, both, either, either, compiled, in_order=in_order)
 
 
 def _merged(tests: Sequence[PairTest]) -> tuple[PairTest, ...] | None:
@@ -60,11 +63,16 @@ def _expanded(
     asked: Sequence[RowTest],
     stored: Sequence[RowTest],
     compiled: CompiledConstraints,
+    *,
+    in_order: frozenset[tuple[str, str]] = frozenset(),
 ) -> list[CountTerm]:
     fixed = [_filter(test, compiled, asked=True) for test in asked]
     fixed += [_filter(test, compiled, asked=False) for test in stored]
     fixed += [_axis(test, compiled) for test in tests if test.op != "=" and test.op != "!="]
-    fixed += [_axis(test, compiled) for test in tests if test.op == "="]
+    for test in tests:
+        if test.op == "=":
+            sides = (test.left.attribute, test.right.attribute)
+            fixed.append(_axis(test, compiled, known_as="<=" if sides in in_order else "="))
     unequal = [test for test in tests if test.op == "!="]
     found = []
     for chosen in range(1 << len(unequal)):
@@ -87,9 +95,11 @@ def _cells(name: str, compiled: CompiledConstraints) -> NDArray[np.int64]:
     return np.arange(compiled.sizes[compiled.column(name)], dtype=np.int64)
 
 
-def _axis(test: PairTest, compiled: CompiledConstraints) -> CountAxis:
+def _axis(test: PairTest, compiled: CompiledConstraints, *, known_as: Operator | None = None) -> CountAxis:
+    """One comparison as an axis; ``known_as``: the operator that says which values can be compared."""
+    known_by = known_as or test.op
     left, right = _cells(test.left.attribute, compiled), _cells(test.right.attribute, compiled)
-    known_left, known_right = test.left.known(left, test.op), test.right.known(right, test.op)
+    known_left, known_right = test.left.known(left, known_by), test.right.known(right, known_by)
     at_left, at_right = test.left.positions(left), test.right.positions(right)
     places = np.unique(at_right[known_right])
     ranks = np.searchsorted(places, at_right)
