@@ -248,7 +248,8 @@ def _dense(key_t: Integers, key_s: Integers, ordered: Sequence[tuple[Integers, I
     )
     table = table.reshape(shape)
     for axis in range(1, len(shape)):
-        table = np.flip(np.cumsum(np.flip(table, axis), axis=axis), axis)
+        from_above = np.flip(table, axis)
+        np.cumsum(from_above, axis=axis, out=from_above)  # in place: there may be 10^7 cells
     found = table[(np.maximum(key_t, 0), *(bound for bound, _, _ in ordered))]
     return np.where(key_t >= 0, found, 0)
 
