@@ -20,14 +20,14 @@ from siloquent.search.plan import OfferPlan
 
 Floats = NDArray[np.float64]
 DRAWS = 10
-NUMBERS = {
+NUMBERS: dict[str, dict[str, tuple[int, int]]] = {
     "adult": {"age": (15, 95), "education_num": (1, 16), "hours_per_week": (0, 100)},
     "bank_additional_full": {
         "age": (15, 100), "duration": (0, 2000), "campaign": (0, 20), "previous": (0, 8), "emp_var_rate": (-4, 2),
         "euribor3m": (0, 6),
     },
 }  # fmt: skip
-FLAGS = {
+FLAGS: dict[str, dict[str, str | None]] = {
     "adult": {"sex": "Male", "marital_status": "Married-civ-spouse", "relationship": "Own-child", "capital_gain": None},
     "bank_additional_full": {"contact": "cellular", "poutcome": "success"},
 }
@@ -63,16 +63,16 @@ def _row(name: str, numbers: Floats, names: tuple[str, ...], order: int) -> Row:
     x, y = numbers[:, :-1], numbers[:, -1] > 0
     truth, _ = fitted_to_rows(x, y.astype(float), "logistic")
     chances = logistic(truth[0] + x @ truth[1:])
-    made = planned(names, epsilon="1", second_moments="total", **({"order": order} if order > 2 else {}))
-    figures = []
+    made = planned(names, epsilon="1", second_moments="total", order=order)
+    figures: list[tuple[float, float, float, float]] = []
     for draw in range(DRAWS):
         model = _model(made, numbers, names, order, draw)
         found = np.array([model.intercept, *[one.value for one in model.coefficients]])
         held = [one.low <= b <= one.high for one, b in zip(model.coefficients, truth[1:], strict=True)]
         score = found[0] + x @ found[1:]
         off = np.sqrt(((logistic(score) - chances) ** 2).mean())
-        figures.append((_auc(score, y), np.linalg.norm(found - truth), off, np.mean(held)))
-    auc, error, off, held = np.mean(figures, axis=0)
+        figures.append((_auc(score, y), float(np.linalg.norm(found - truth)), float(off), float(np.mean(held))))
+    auc, error, off, share = np.mean(figures, axis=0)
     unnoised = ""
     if order > 2:
         kept = LocalRows(numbers, (), ())
@@ -89,7 +89,7 @@ def _row(name: str, numbers: Floats, names: tuple[str, ...], order: int) -> Row:
         unit="AUC",
         how=f"{DRAWS} draws, {len(x):,} rows, {x.shape[1]} features, eps 1, delta 1e-6, add-remove; peer: the exact "
         f"fit; weights off by {error:.3g} (norm {np.linalg.norm(truth):.3g}), chances by {off:.3g} (root mean square), "
-        f"95 % intervals hold {held:.0%} of the exact slopes{unnoised}",
+        f"95 % intervals hold {share:.0%} of the exact slopes{unnoised}",
     )
 
 

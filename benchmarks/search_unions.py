@@ -163,9 +163,9 @@ def _shared(options: Options) -> Iterator[Row]:
             rivals[name]["APM"].append(_distance(paper.least_squares(found), truth))
             both = [paper.shuffled(table, BOUND, rng, among=rows_, **given) for table in (one, other)]
             rivals[name]["SF-2"].append(_distance(paper.least_squares(both[0] + both[1]), truth))
-    for name, found in rivals.items():
-        apm = [value for value in found["APM"] if math.isfinite(value)]
-        words = "; ".join(f"{mechanism} {_words(values)}" for mechanism, values in found.items())
+    for name, figures in rivals.items():
+        apm = [value for value in figures["APM"] if math.isfinite(value)]
+        words = "; ".join(f"{mechanism} {_words(values)}" for mechanism, values in figures.items())
         yield Row(
             name,
             ours=float(np.median(ours)),
@@ -190,7 +190,8 @@ def _slope(n: int, seeds: int) -> Row:
         figures["ours"].append(abs(float(fitted(one + other, rng).values[0] - truth[0])))
         found = paper.least_squares(paper.fpm(exact[0], BOUND, rng, **given) + paper.fpm(exact[1], BOUND, rng, **given))
         figures["FPM"].append(math.inf if found is None else abs(float(found[0] - truth[0])))
-        variance, covariance = sum(paper.fpm_opt_slope(table, BOUND, rng, **given) for table in tables)
+        halves = [paper.fpm_opt_slope(table, BOUND, rng, **given) for table in tables]
+        variance, covariance = halves[0] + halves[1]
         figures["FPM-OPT"].append(math.inf if variance <= 0 else abs(float(covariance / variance - truth[0])))
         figures["zero model"].append(abs(float(truth[0])))
     words = "; ".join(f"{mechanism} {_words(values)}" for mechanism, values in figures.items())
