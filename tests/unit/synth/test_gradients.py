@@ -54,6 +54,21 @@ def test_no_row_moves_the_sum_by_more_than_the_bound(clip: int, spread: float) -
         assert float((moved.astype(np.float64) ** 2).sum()) <= float(2**40)
 
 
+@pytest.mark.parametrize("spread", [0.01, 1.0, 30.0])
+def test_a_row_s_gradient_does_not_hang_on_the_rows_beside_it(spread: float) -> None:
+    """To the last digit: a row that comes or goes must not change how others are rounded."""
+    sizes = (7, 5, 4, 3, 6, 2, 5, 4, 3, 9)
+    blank = blank_network(tuple(range(9)), 9, sizes, first_embeddings(sizes, 64, seed=3))
+    model = blank.with_flat(np.random.default_rng(1).normal(0, spread, blank.size))
+    table = np.random.default_rng(2).integers(0, sizes, (37, 10))
+    whole = gradients_of(model, table)
+    for count in (1, 2, 3, 8, 19):
+        for start in range(0, 37 - count, 5):
+            part = gradients_of(model, table[start : start + count])
+            for name in ("delta", "mixed", "back", "logits", "squared_norms"):
+                assert (getattr(whole, name)[start : start + count] == getattr(part, name)).all(), name
+
+
 def test_the_test_would_catch_a_sum_without_the_check_of_norms() -> None:
     quanta, model, table = Quanta(1, 2**20), network(3, 30.0), rows(1)
     unclipped = clipped_sum(model, table, Quanta(2**10, 2**30)) / Quanta(2**10, 2**30).per_unit * quanta.per_unit

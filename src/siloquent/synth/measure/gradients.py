@@ -76,15 +76,20 @@ class Gradients:
 
 
 def gradients_of(network: Network, rows: NDArray[np.integer]) -> Gradients:
-    """The parts of every row's gradient of the cross-entropy; rows hold groups, shape (rows, attributes)."""
+    """The parts of every row's gradient of the cross-entropy; rows hold groups, shape (rows, attributes).
+
+    A row's parts are the same to the last digit whatever rows stand beside it: else one that comes or goes could change
+    how others are rounded.
+    """
     alpha, holds = network.alpha, _held(network, rows)
     mixed = np.asarray(holds @ (network.embeddings * np.repeat(alpha, np.diff(network.starts))[:, None]))
-    scores = mixed @ network.weights.T + network.bias
+    scores = _product(mixed, network.weights.T, reach=float(alpha.sum() * np.abs(network.embeddings).max()))
+    scores += network.bias
     scores -= scores.max(axis=1, keepdims=True)
     delta = np.exp(scores)
     delta /= delta.sum(axis=1, keepdims=True)
     delta[np.arange(len(rows)), rows[:, network.target]] -= 1.0
-    back = delta @ network.weights
+    back = _product(delta, network.weights, reach=1.0)
     met = np.stack(
         [
             np.einsum("nd,nd->n", network.embeddings[start + rows[:, place].astype(np.int64)], back)
@@ -92,8 +97,27 @@ def gradients_of(network: Network, rows: NDArray[np.integer]) -> Gradients:
         ],
         axis=1,
     )
-    logits = alpha * (met - (met @ alpha / math.sqrt(len(alpha)))[:, None])
+    # Column by column, in one order for every row; a product with a vector has another for other numbers of rows.
+    weighed = sum((met[:, i] * a for i, a in enumerate(alpha)), np.zeros(len(rows)))
+    logits = alpha * (met - (weighed / math.sqrt(len(alpha)))[:, None])
     return Gradients(delta, mixed, back, logits, alpha, holds)
+
+
+def _product(left: Floats, right: Floats, *, reach: float) -> Floats:
+    """``left @ right`` of both in whole steps, some 2^20 of them up to their ``reach``: every sum is exact.
+
+    BLAS adds up in an order that hangs on how many rows there are; sums without rounding are the same in all orders.
+
+    Args:
+        reach: Above every number in ``left``, and not from the rows.
+    """
+    digits = (52 - left.shape[1].bit_length()) // 2
+    return np.asarray(_in_steps(left, reach, digits) @ _in_steps(right, float(np.abs(right).max()), digits))
+
+
+def _in_steps(values: Floats, reach: float, digits: int) -> Floats:
+    finer = digits - math.frexp(reach)[1]
+    return np.asarray(np.ldexp(np.rint(np.ldexp(values, finer)), -finer))
 
 
 def clipped_sum(network: Network, rows: NDArray[np.integer], quanta: Quanta) -> Integers:
@@ -108,7 +132,7 @@ def clipped_sum(network: Network, rows: NDArray[np.integer], quanta: Quanta) -> 
         the parameters are.
     """
     # Parameters are public, so a model that has run away may be recognised as such.
-    if not len(rows) or not np.isfinite(network.alpha).all():
+    if not len(rows) or not all(np.isfinite(part).all() for part in (network.alpha, network.flat())):
         return np.zeros(network.size, dtype=np.int64)
     found = gradients_of(network, rows)
     factor = np.minimum(1.0, quanta.clip * MARGIN / np.maximum(np.sqrt(found.squared_norms), 1e-300))[:, None]
