@@ -132,6 +132,18 @@ def test_steps_that_no_noise_makes_cheap_enough_are_refused() -> None:
         plan_chain(replace(SPEC, budget=Budget(rho="0.02"), chain=ChainSpec(steps=10**6)), SCHEMA)
 
 
+@pytest.mark.parametrize("columns", [("again",), ("again", "floor"), None])
+def test_no_plan_costs_more_than_its_budget(columns: tuple[str, ...] | None) -> None:
+    def planned(counts: str) -> ChainPlan:
+        chain = ChainSpec(steps=6, width=4, counts=counts, hyper=1 if columns is None else 1_024)
+        return plan_chain(replace(SPEC, columns=columns, report="0.3", chain=chain), SCHEMA)
+
+    made = planned("0.3")
+    assert made.price <= made.first.amount
+    with pytest.raises(RequestError, match="whole budget"):
+        planned("0.9")
+
+
 def test_accept_reject_is_refused_where_it_might_never_end() -> None:
     with pytest.raises(RequestError, match="may refuse for ever"):
         plan_chain(replace(SPEC, chain=ChainSpec(sampler="accept-reject")), SCHEMA)

@@ -184,7 +184,8 @@ def plan_chain(spec: SynthSpec, schema: TableSchema) -> ChainPlan:
     """The plan of ``spec``.
 
     Raises:
-        RequestError: No public number of rows, no delta for events, or users with several rows.
+        RequestError: No public number of rows, no delta for events, users with several rows, or shares that are
+            together more than the budget.
         AccuracyUnreachable: The steps fit into the budget at no noise below 500.
         UnknownName, ConstraintProblem: As ``plan_tree``.
     """
@@ -192,11 +193,12 @@ def plan_chain(spec: SynthSpec, schema: TableSchema) -> ChainPlan:
     first, noise = _counts(spec, schema)
     blocks = blocks_of(first.compiled, spec.chain.hyper)
     joint = noise if len(blocks[0]) > 1 else None
+    left = _left(first, joint)
     models = len(blocks) - 1
     if models < 1:
         return ChainPlan(first, blocks, joint, None, None)
     delta = schema.budget.delta_events
-    chosen = parameters_for(spec.chain, _left(first, joint), hint=schema.size_hint or 1, models=models, delta=delta)
+    chosen = parameters_for(spec.chain, left, hint=schema.size_hint or 1, models=models, delta=delta)
     training = _training(chosen, schema)
     sampled = SampledGaussian(
         rate=chosen.rate,
@@ -236,6 +238,11 @@ def _check(spec: SynthSpec, schema: TableSchema) -> None:
 def _left(first: TreePlan, joint: Noise | None) -> Fraction:
     """The epsilon that the steps may cost at the account's delta for events; it is charged as rho = epsilon^2 / 2."""
     left = first.amount - first.price - (0 if joint is None else joint.price)
+    if left <= 0:
+        raise RequestError(
+            "Counts, bought rates and the report together take the whole budget or more.",
+            fix='a smaller counts, such as counts = "0.1"',
+        )
     return Fraction(math.isqrt(math.floor(2 * left * 10**18)), 10**9)
 
 
