@@ -59,6 +59,15 @@ def test_rows_have_what_their_public_table_says_and_null_where_it_says_nothing()
         attached(DOCUMENT, "sales", rows, {})
 
 
+@pytest.mark.parametrize("client", ["separate", "coordinated"])
+def test_a_table_that_is_not_there_is_missed_whether_the_user_has_rows_or_not(client: str) -> None:
+    together = design(parse_spec(text(PRODUCTS, PROFILE, SALES, epsilon="8", client=client)))
+    document = json.loads(together.to_json())
+    for rows in ({}, {"sales": []}, {"sales": [{"amount": 3}]}, {"sales": [{"amount": 3}], "profile": [{"age": 3}]}):
+        with pytest.raises(ValueError, match="lacks the public table products"):
+            attached(document, "sales", rows, {})
+
+
 def test_it_needs_nothing_but_python() -> None:
     tree = ast.parse(Path(star.__file__).read_text("utf-8"))
     names = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}

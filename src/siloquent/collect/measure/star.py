@@ -32,8 +32,15 @@ def attached(
         None by itself: the values are the user's from here on, and reported by the client like all others.
     """
     if isinstance(rows, Mapping):
-        return {name: _with_values(document, name, own, tables) for name, own in rows.items()}
+        # Also of services of which the user has no rows: whether it fails must not tell that.
+        names = dict.fromkeys([*_reported_with(document, service), *rows])
+        return {name: _with_values(document, name, rows.get(name, ()), tables) for name in names}
     return _with_values(document, service, rows, tables)
+
+
+def _reported_with(document: Mapping[str, Any], service: str) -> Sequence[str]:
+    """The services whose rows are in one report with those of ``service``."""
+    return next((one["services"] for one in document["channels"] if service in one["services"]), ())
 
 
 def _with_values(
