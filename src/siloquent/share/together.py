@@ -69,6 +69,7 @@ def _taking_part(
     told, key = sum_spec(chosen), f"sum-{channel.session.hex()[:32]}" if key is None else key
     # One silo under two names would move the sum twice for one charge: the request is about the name, too.
     also = f"{channel.session.hex()} {channel.me}"
+    charge = charge_of(session, spec, key=key, max_cost=max_cost, also=also)
     permits: list[Permit | Stored] = []
 
     def reserve() -> Permit | Stored:
@@ -84,12 +85,13 @@ def _taking_part(
         return measure.shared_counts(chosen, session.table_of(chosen.schema, spent="what was reserved"), permit)
 
     is_in = meeting.meet(channel, chosen.agreement.prints(), _rows_of(session, spec, channel), told.min_parties)
-    if not is_in and charge_of(session, spec, key=key, max_cost=max_cost, also=also).held(session) is None:
+    if not is_in and charge.held(session) is None:
         return None
     try:
         summed = give(channel, told, noisy)
     except ProtocolError as failed:
-        failed.spent = "what was reserved" if permits else "nothing"
+        # Asked of the ledger: a silo that was started again may have reserved in its life before.
+        failed.spent = "nothing" if charge.held(session) is None else "what was reserved"
         raise
     permit = reserve()
     stored = permit if isinstance(permit, Stored) else _settled(session, chosen, permit, summed, channel.me)

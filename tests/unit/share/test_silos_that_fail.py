@@ -13,7 +13,7 @@ import siloquent as sq
 from siloquent.errors import KeyReused, ProtocolError, RequestError
 from siloquent.federation.channel import Channel, Member, Members, MemoryNetwork, run_all
 from siloquent.federation.channel.base import missing
-from siloquent.federation.payload import pack_json
+from siloquent.federation.payload import pack_json, pack_words
 from siloquent.federation.sums import add, collect
 from siloquent.share import Budget, ShareSpec
 from siloquent.share.meeting import GO, READY
@@ -250,6 +250,22 @@ def lost_at_end(one: sq.Session, channel: Channel) -> None:
 
     channel.receive = dying  # type: ignore[method-assign]
     one.share.release_sum(WANTED, channel)
+
+
+def test_a_silo_that_is_started_again_says_that_its_charge_stands(tmp_path: Path) -> None:
+    opened, net = clinics(tmp_path), MemoryNetwork(MEMBERS)
+    told, office = sum_spec(opened["north"].share.explain(WANTED)), net.channel("office")
+    office.send("river", GO, pack_json({"parties": list(NAMES)}))
+    for worker in ("w1", "w2"):
+        net.channel(worker).send("river", "a0", pack_json({"spec": told.digest}))
+    with pytest.raises(Lost):
+        lost_at_end(opened["river"], net.channel("river"))
+    office.send("river", "a6", pack_json({"parties": ["north"]}))
+    office.send("river", "a6/1", pack_words(np.zeros(told.length, dtype=np.uint64)))
+    with pytest.raises(ProtocolError) as ended:
+        opened["river"].share.release_sum(WANTED, net.channel("river"))
+    assert ended.value.spent == "what was reserved"
+    assert spent(opened)["river"] == 4 * 10**9
 
 
 def test_a_moderator_that_begins_with_too_few_is_refused(tmp_path: Path) -> None:
