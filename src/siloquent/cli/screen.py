@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 Side = Literal["left", "right"]
 LEFT: Side = "left"
 RIGHT: Side = "right"
+_LINES = "\n\t"
+_CONTROLS = (*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_OBEYED = {code: None for code in _CONTROLS if chr(code) not in _LINES}
+"""What terminals obey, wherever a text came from: colours, the cursor, titles, the direction of letters."""
+_ESCAPED = {code: f"\\u{code:04x}" for code in _CONTROLS if code >= 127}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,8 @@ class Screen:
 
     def document(self, document: dict[str, Any]) -> None:
         """The one JSON document of this command, UTF-8, on a line of its own."""
-        _write((json.dumps(document, ensure_ascii=False) + "\n").encode("utf-8", "replace"))
+        text = json.dumps(document, ensure_ascii=False).translate(_ESCAPED)
+        _write((text + "\n").encode("utf-8", "replace"))
 
     def table(self, columns: Sequence[tuple[str, Side]], rows: Iterable[Sequence[str]]) -> None:
         """A table on standard output.
@@ -49,7 +55,7 @@ class Screen:
         for heading, justify in columns:
             table.add_column(Text(clean(heading)), justify=justify, overflow="fold")
         for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
+            table.add_row(*(Text(cell.translate(_OBEYED)) for cell in row))
         self.show(table)
 
     def facts(self, facts: Iterable[tuple[str, str]]) -> None:
@@ -61,14 +67,14 @@ class Screen:
         table.add_column(style="dim", no_wrap=True)
         table.add_column(overflow="fold")
         for word, meaning in facts:
-            table.add_row(Text(word), Text(meaning))
+            table.add_row(Text(word.translate(_OBEYED)), Text(meaning.translate(_OBEYED)))
         self.show(table)
 
     def line(self, text: str = "") -> None:
         """Lines on standard output, never broken by us: a command that is copied from them must work."""
         from rich.text import Text
 
-        self.show(Text(text), soft_wrap=True)
+        self.show(Text(text.translate(_OBEYED)), soft_wrap=True)
 
     def show(self, what: RenderableType, *, soft_wrap: bool = False) -> None:
         """Anything rich can draw, on standard output."""
@@ -87,7 +93,8 @@ class Screen:
         from rich.text import Text
 
         with suppress(OSError):  # nobody reads what we say beside the result: that is no reason to stop
-            sys.stderr.write(_drawn(sys.stderr, Text(text, style=style), soft_wrap=True))
+            words = Text(text.translate(_OBEYED), style=style)
+            sys.stderr.write(_drawn(sys.stderr, words, soft_wrap=True))
             sys.stderr.flush()
 
     @property

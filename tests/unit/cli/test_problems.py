@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import stat
 from pathlib import Path
@@ -13,7 +14,7 @@ from siloquent import errors
 from siloquent.cli.kinds import json_schema
 from siloquent.cli.problems import Interrupted, pointed, report, usage_problem
 from siloquent.cli.screen import Screen
-from siloquent.documents.problems import FIXES, OwnerLog, keep_details, problem_of
+from siloquent.documents.problems import FIXES, OwnerLog, Problem, keep_details, problem_of
 
 RAISED = [
     (errors.SiloquentError("x"), 1, "internal"),
@@ -153,3 +154,27 @@ def test_of_two_thousand_names_a_refusal_lists_the_first_ones_and_how_many_more(
     assert refused.near == "a0007"
     assert "Did you mean 'a0007'?" in refused.detail
     assert refused.detail.endswith("a0039 and 1,960 more.")
+
+
+HOSTILE = "a\x1b[2J\x1b]0;b\x07\x9bc\u202ed\x7f"
+
+
+def test_no_word_of_another_machine_moves_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    screen = Screen()
+    screen.table([(HOSTILE, "left")], [[HOSTILE]])
+    screen.facts([(HOSTILE, HOSTILE)])
+    screen.line(HOSTILE)
+    screen.note(HOSTILE)
+    report(screen, Problem(HOSTILE, HOSTILE, HOSTILE, 1, HOSTILE, HOSTILE, notes=(HOSTILE,)))
+    said = "".join(capfd.readouterr())
+    assert said.count("b") >= 10
+    assert not set(HOSTILE) & set(said) - set("a[2J]0;bcd")
+    Screen(as_json=True).document({"told": HOSTILE})
+    text = capfd.readouterr().out
+    assert json.loads(text) == {"told": HOSTILE}
+    assert not set(HOSTILE) & set(text) - set("a[2J]0;bcd")
+
+
+def test_a_command_that_is_shown_keeps_its_lines_tabs_and_letters(capfd: pytest.CaptureFixture[str]) -> None:
+    Screen().line("ask 'a\tb\nc \u0645\u06cc\u200c\u062e'")
+    assert "\nc \u0645\u06cc\u200c\u062e'" in capfd.readouterr().out
