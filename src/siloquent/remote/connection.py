@@ -59,8 +59,12 @@ class Connection:
     token: str = field(repr=False)
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.address)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+        try:
+            parts = urlsplit(self.address)
+            is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_one = False
+        if not is_one or parts.username or parts.query:
             raise RequestError(f"{self.address!r} is no server's address.", fix="--server https://clinic.example.org")
         if parts.scheme == "http" and parts.hostname not in LOOPBACK:
             raise RequestError(
@@ -83,7 +87,7 @@ class Connection:
         for attempt in range(1, again + 1):
             try:
                 status, headers, data = self._once(method, path, body, key)
-            except ssl.SSLError as untrusted:
+            except ssl.SSLCertVerificationError as untrusted:
                 raise RequestError(
                     f"The server's certificate is not trusted: {untrusted.reason or 'unknown'}.",
                     fix="SSL_CERT_FILE=FILE names the authority that signed it",
@@ -97,7 +101,7 @@ class Connection:
             if wait is None or attempt == again:
                 break
             time.sleep(wait)
-        if status >= 400:
+        if not 200 <= status < 300:  # a redirect is no answer either
             raise error_of(status, data)
         return Reply(data, replayed=headers.get("idempotency-replayed") == "true")
 
@@ -153,7 +157,8 @@ def error_of(status: int, data: bytes) -> SiloquentError:
         error, detail, fix=str(document.get("fix", "")), spent=str(document.get("spent", "nothing"))
     )
     error.code = code or kind.code
-    for note in document.get("notes", []):
+    notes = document.get("notes")
+    for note in notes if isinstance(notes, list) else ():
         error.add_note(str(note))
     return error
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from siloquent.errors import RequestError, UnknownName
 from siloquent.ledger import Account
 from siloquent.remote.answers import RemoteAnswer, RemoteExplanation, answer_of
-from siloquent.remote.connection import Connection, Reply, find_token
+from siloquent.remote.connection import UNKNOWN, Connection, Reply, find_token
 
 if TYPE_CHECKING:
     from siloquent.door import Asks
@@ -62,7 +62,12 @@ class RemoteSession:
         if max_cost is not None:
             body["max_cost"] = max_cost
         reply = self._send("POST", "/answers", body, key=_key(key))
-        return answer_of(reply.document(), replayed=reply.replayed)
+        try:
+            return answer_of(reply.document(), replayed=reply.replayed)
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+            raise RequestError(
+                "The server's answer cannot be read.", fix="pip install --upgrade siloquent", spent=UNKNOWN
+            ) from None
 
     def explain(self, question: str | Query | Asks) -> RemoteExplanation:
         """What ``question`` would cost, how it would be answered, what would be left. Touches no data."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from typing import Any
 import pytest
 
 from siloquent.errors import BudgetExceeded, NotAllowed, RequestError, UnknownName
-from siloquent.remote import connect
+from siloquent.remote import RemoteSession, connect
 from siloquent.remote.connection import Connection, error_of, find_token
 
 TOKEN = "sq_00000000_" + "A" * 43
@@ -103,6 +105,8 @@ def certificate(tmp_path: Path) -> Path:
         "https://ana@x",
         "https://x?token=1",
         "http://127.0.0.1.evil.org",
+        "https://clinic.example.org:99999",
+        "https://[clinic",
     ],
 )
 def test_a_token_goes_nowhere_without_tls_but_to_this_machine(address: str) -> None:
@@ -181,6 +185,54 @@ def test_a_redirect_is_not_followed_with_the_token() -> None:
     assert len(heard) == 1
 
 
+@pytest.mark.parametrize("status", [301, 302, 307])
+def test_a_redirect_with_a_document_is_no_answer_and_no_file(status: int, tmp_path: Path) -> None:
+    moved = (status, {"Location": "http://evil.example.org"}, b'{"tables": []}')
+    with peer(moved) as (address, heard):
+        session = RemoteSession(Connection(address, TOKEN))
+        with pytest.raises(RequestError):
+            session.tables()
+        with pytest.raises(RequestError):
+            session.download("r-000001", "answer.parquet", tmp_path / "file")
+    assert len(heard) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("told", [{}, {"rows": 3}, {"accuracy": {"alpha": "x"}}, {"accuracy": []}])
+def test_an_answer_that_cannot_be_read_leaves_word_of_what_may_be_spent(told: dict[str, Any]) -> None:
+    with peer((200, {}, json.dumps(told).encode())) as (address, _), pytest.raises(RequestError) as lost:
+        RemoteSession(Connection(address, TOKEN)).ask("SELECT COUNT(*) FROM t ERROR 9", key="k")
+    assert "perhaps the price" in lost.value.spent
+
+
+def test_a_connection_that_breaks_below_tls_is_tried_again_and_its_price_is_not_denied(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("siloquent.remote.connection.ATTEMPTS", 2)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate)
+    heard = 0
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def break_below() -> None:
+            nonlocal heard
+            for _ in range(2):
+                raw, _ = listening.accept()
+                with tls.wrap_socket(raw, server_side=True) as inside:
+                    heard += len(inside.recv(65_536)) > 0
+                    os.write(inside.fileno(), b"\x17\x03\x03\x00\x20" + b"x" * 32)
+
+        peer_thread = threading.Thread(target=break_below)
+        peer_thread.start()
+        address = f"https://127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(RequestError, match="Nobody answers") as lost:
+            Connection(address, TOKEN).send("POST", "/answers", {"sql": "x"}, key="k")
+        peer_thread.join()
+    assert heard == 2
+    assert "perhaps the price" in lost.value.spent
+
+
 @pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b"\xff", b"[" * 100_000])
 def test_what_answers_and_is_no_server_is_told_apart(body: bytes) -> None:
     for status in (200, 500):
@@ -216,3 +268,9 @@ def test_a_session_says_no_token_when_there_is_none(monkeypatch: pytest.MonkeyPa
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(NotAllowed, match="token"):
         connect("https://clinic.example.org")
+
+
+@pytest.mark.parametrize("notes", [5, "x", {"a": 1}, None])
+def test_notes_that_are_none_do_not_hide_what_was_refused(notes: object) -> None:
+    told = error_of(403, json.dumps({"code": "not_allowed", "detail": "no", "notes": notes}).encode())
+    assert (type(told), told.detail) == (NotAllowed, "no")
