@@ -42,7 +42,7 @@ class Spending:
 
         with self._lock:
             self._read_on(session)
-            released = {seq: (name, task) for name, (seq, task) in self._tasks.items()}
+            released = {seq: (name, task) for name, (seq, task) in self._tasks.items() if seq}
             sums: dict[tuple[str, str, str], list[int]] = {}
             names = {row["id"]: row["name"] for row in self._store.all("SELECT id, name FROM release")}
             for charge in self._charges.values():
@@ -77,4 +77,7 @@ class Spending:
             if name not in self._tasks:
                 with suppress(ReleaseError):  # half-written or not ours: its charge stands under its account alone
                     manifest = read_manifest(self._folder / "releases" / name)
-                    self._tasks[name] = int(manifest.receipt.get("seq") or 0), manifest.task
+                    receipt = manifest.receipt
+                    # A release of another ledger, from another silo perhaps, says nothing of a charge in this one.
+                    seq = receipt.get("seq") if receipt.get("ledger") == session.ledger.id else 0
+                    self._tasks[name] = seq if isinstance(seq, int) else 0, manifest.task

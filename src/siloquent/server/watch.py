@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import logging.handlers
@@ -133,5 +134,12 @@ def _handler(log: str) -> logging.Handler | None:
         return None
     if log == STDERR:
         return logging.StreamHandler()
-    os.close(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-    return logging.handlers.WatchedFileHandler(log, encoding="utf-8")
+    return _OwnFile(log, encoding="utf-8")
+
+
+class _OwnFile(logging.handlers.WatchedFileHandler):
+    """A file that this user alone may read, also the one that is made after another was moved away."""
+
+    def _open(self) -> io.TextIOWrapper:
+        file = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        return os.fdopen(file, "a", encoding=self.encoding)

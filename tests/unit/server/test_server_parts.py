@@ -21,6 +21,7 @@ from siloquent.server.problems import Refused
 from siloquent.server.settings import Settings, read_settings
 from siloquent.server.store import Store
 from siloquent.server.tokens import Tokens
+from siloquent.server.watch import Watch
 from siloquent.session import create_workspace
 
 
@@ -208,3 +209,13 @@ def test_without_tls_only_this_machine_is_spoken_to() -> None:
     with pytest.raises(SchemaError, match="TLS"):
         Settings(host="0.0.0.0")
     assert Settings(host="0.0.0.0", trusted_proxy="10.0.0.1").is_secure
+
+
+def test_the_log_after_a_moved_one_is_its_owners_alone_too(tmp_path: Path, store: Store) -> None:
+    log = tmp_path / "access.log"
+    watch = Watch(store, log=str(log))
+    watch.request({"path": "/v1/me"}, "1", 200, 0.1)
+    log.rename(tmp_path / "access.log.1")
+    watch.request({"path": "/v1/me"}, "2", 200, 0.1)
+    assert log.stat().st_mode & 0o777 == 0o600
+    assert '"request": "2"' in log.read_text()
