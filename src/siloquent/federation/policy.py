@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from siloquent.federation.invitation import Invitation
 
 POLICY_FILE = "federation.toml"
 Verdict = Literal["auto", "ask", "refuse"]
+_PRICE = re.compile(r"[a-z]+ [0-9]{1,40}((\.[0-9]{1,40})?(e-?[0-9]{1,3})?|/[0-9]{1,40})")
 _KEYS = {"task", "tables", "columns", "protocols", "max_sets", "max_price", "moderators", "approve"}
 
 
@@ -80,10 +82,11 @@ def price_of(invitation: Invitation) -> float | Fraction:
     >>> price_of(Invitation(protocol="sum/1", task="sketch", price="rho 1/2"))
     Fraction(1, 2)
     """
-    words = invitation.price.split()
+    if not invitation.price:
+        return Fraction(0)
     try:
-        return Fraction(words[-1]) if words else Fraction(0)
-    except (ValueError, ZeroDivisionError):
+        return Fraction(invitation.price.split()[1]) if _PRICE.fullmatch(invitation.price) else float("inf")
+    except ZeroDivisionError:
         return float("inf")  # a price that cannot be read is within no limit
 
 

@@ -36,6 +36,10 @@ def asked(price: str, columns: tuple[str, ...] = ("bmi",)) -> Invitation:
         ("epsilon 1e9", "refuse"),
         ("not a lot", "refuse"),
         ("rho 1/0", "refuse"),
+        ("rho -5", "refuse"),
+        ("rho 5 0", "refuse"),
+        ("rho 1e1000000000", "refuse"),
+        ("rho 1e-1000000000", "refuse"),
     ],
 )
 def test_a_session_that_costs_more_than_the_limit_is_refused(tmp_path: Path, price: str, verdict: str) -> None:
@@ -50,6 +54,7 @@ def test_what_costs_something_is_a_persons_without_a_limit() -> None:
     free = Rule("sketch", ("vitals",), ("bmi",), ("sketch-sum/1",), ("office",), None, "auto")
     assert Policy((free,)).judge(asked(""), "office") == "auto"
     assert Policy((free,)).judge(asked("rho 0.0001"), "office") == "ask"
+    assert Policy((free,)).judge(asked("rho -1"), "office") == "ask"
 
 
 @pytest.mark.parametrize("limit", ["0.5", '"a lot"', '"-1"', '"1/0"', "true"])
