@@ -136,7 +136,7 @@ def hash_plan_from_json(text: str) -> HashPlan:
         )
         _require_fit(made)
         return made
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ArithmeticError):
         raise ReleaseError("The hash plan cannot be read: it is no plan, or it was changed.") from None
 
 
@@ -157,6 +157,8 @@ def _require_fit(plan: HashPlan) -> None:
         steps = np.array([feature.steps for feature in plan.features], dtype=np.int64)
         if steps.min() < 1:
             raise ValueError("a feature without places")
+        if isinstance(plan.kernel, Surrogate) and hashes.bucket == "range":
+            raise ValueError("models lie outside of the records, and a range of codes ends with these")
         hashes.require_within(surrogate_axes(steps).steps if isinstance(plan.kernel, Surrogate) else steps)
 
 

@@ -171,6 +171,9 @@ def test_a_hash_plan_that_would_count_beyond_its_counters_is_refused(
         ('"sets":"none"', '"sets":"words"'),
         ('"label":null', '"label":"kind"'),
         ('"kind":"p-stable","order":2', '"kind":"p-stable","order":3'),
+        ('"lo":0.0', f'"lo":1{"0" * 400}'),
+        ('"token_key":', '"token_key":1e999,"t":'),
+        ('"width":', '"width":1e999,"w":'),
     ],
 )
 def test_words_of_a_hash_plan_that_do_not_fit_are_refused(old: str, new: str, made: Sketch) -> None:
@@ -178,6 +181,19 @@ def test_words_of_a_hash_plan_that_do_not_fit_are_refused(old: str, new: str, ma
     assert old in text
     with pytest.raises(ReleaseError, match="cannot be read"):
         hash_plan_from_json(text.replace(old, new, 1))
+
+
+def test_a_range_of_codes_for_a_surrogate_loss_is_refused_since_models_lie_beyond_the_records() -> None:
+    hashed = plan(spec(rows=64, kernel=Surrogate(3)), schema(), seed=3).hash_plan
+    projections = np.zeros((64, 1, hashed.hashes.A.shape[2]))
+    projections[:, 0, 0] = 1.0
+    none, start = np.zeros((64, 1), dtype=np.int64), np.zeros(64, dtype=np.int64)
+    ranged = replace(
+        hashed.hashes,  # type: ignore[type-var]
+        A=projections, B=np.zeros((64, 1)), shift=none, column=none - 1, low=start, width=1_001, bucket="range",
+    )  # fmt: skip
+    with pytest.raises(ReleaseError, match="cannot be read"):
+        hash_plan_from_json(replace(hashed, hashes=ranged).to_json())
 
 
 def test_a_changed_hash_plan_has_another_digest_or_is_refused(made: Sketch) -> None:
