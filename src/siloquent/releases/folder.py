@@ -282,6 +282,8 @@ def _receipt_problems(receipt: Mapping[str, Any], ledger: Ledger) -> list[str]:
     every = receipt.get("all", [receipt])
     if not isinstance(every, list) or not all(isinstance(one, Mapping) for one in every):
         return ["Its receipt cannot be read."]
+    if any(receipt.get(name) != one.get(name) for one in every[:1] for name in ("ledger", "seq", "hash")):
+        return ["Its receipt is not the first of those that it holds."]
     own = [one for one in every if one.get("ledger") == ledger.id]
     if not own:
         return ["It has a receipt of another ledger."]

@@ -103,6 +103,19 @@ def test_a_receipt_of_another_ledger_or_place_is_found(folder: Path, ledger: Led
         assert not verify_release(folder, ledger).ok
 
 
+def test_a_receipt_does_not_hide_behind_a_good_one(folder: Path, ledger: Ledger) -> None:
+    path = folder / "manifest.json"
+    plain = json.loads(path.read_text())
+    good = dict(plain["receipt"])
+    plain["receipt"] = {**good, "all": [good]}
+    path.write_text(json.dumps(plain))
+    assert verify_release(folder, ledger).ok
+    for changed in ({"seq": 99}, {"hash": "00" * 32}, {"ledger": "ff" * 16}):
+        plain["receipt"] = {**good, **changed, "all": [good]}
+        path.write_text(json.dumps(plain))
+        assert verify_release(folder, ledger).problems == ("Its receipt is not the first of those that it holds.",)
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "[]", "{", '{"format": 2}', '{"format": 1}', '{"format": 1, "files": [], "known": [], "odd": 1}', "[" * 10**5],
