@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from siloquent.errors import RequestError
 from siloquent.profile.measure import encode_cell, encoded_value
-from siloquent.profile.measure.encode import NULL
+from siloquent.profile.measure.encode import LONGEST_CELL, NULL
 from siloquent.profile.measure.snapshot import snapshot
 from siloquent.profile.spec import Column
 
@@ -114,3 +114,11 @@ def test_a_commitment_hangs_on_rows_and_salt_and_not_on_their_order() -> None:
     assert one.commitment(salt) == same.commitment(salt)
     assert len({one.commitment(salt), fewer.commitment(salt), one.commitment(b"\1" * 32)}) == 3
     assert repr(one).count("x") <= repr(one.columns).count("x")
+
+
+def test_cells_that_cannot_be_read_are_apart_where_nulls_are() -> None:
+    long = "x" * (LONGEST_CELL + 1)
+    columns, table = (Column("a", "text"),), [[long, long, None, "y", "y"]]
+    apart = snapshot(columns, table, nulls="distinct", party="north", random=bytes(16), refuse=False)
+    assert apart.distinct(1) == 4
+    assert snapshot(columns, table, refuse=False).distinct(1) == 2

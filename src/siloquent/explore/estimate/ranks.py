@@ -30,7 +30,9 @@ def read_off(compiled: Compiled, measured: Measured, share: Fraction) -> list[in
     if back is None:
         raise LedgerError("A stored answer does not belong to this question.", fix="siloquent ledger verify")
     noisy = np.array(measured.values, dtype=np.float64).reshape(groups, asked)
-    upto = np.rint(noisy @ back.T * PARTS_OF_A_STEP).astype(object)  # exact from here on, however many rows there are
+    upto = (
+        np.rint(noisy @ back.T * PARTS_OF_A_STEP).astype(np.int64).astype(object)
+    )  # exact from here on, however many rows there are
     reached = share.denominator * upto >= share.numerator * upto[:, -1:]
     reached[:, -1] = True
     return [int(place) for place in np.argmax(reached.astype(bool), axis=1)]

@@ -89,10 +89,11 @@ def snapshot(
             code = cache.get(value) if _is_plain(value) else None
             if code is None:
                 cell = _cell(column, value, refuse)
-                if cell == NULL and nulls == "distinct":
+                is_own = cell == NULL and nulls == "distinct"
+                if is_own:
                     cell = null_of_its_own(party, row, random)
                 code = known.setdefault(cell, len(known))
-                if _is_plain(value):
+                if _is_plain(value) and not is_own:
                     cache[value] = code
             found.append(code)
         codes.append(np.array(found, dtype=np.int64))
