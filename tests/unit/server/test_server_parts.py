@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import threading
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -22,6 +23,7 @@ from siloquent.server.settings import Settings, read_settings
 from siloquent.server.store import Store
 from siloquent.server.tokens import Tokens
 from siloquent.server.watch import Watch
+from siloquent.server.web.wizard import composed
 from siloquent.session import create_workspace
 
 
@@ -219,3 +221,12 @@ def test_the_log_after_a_moved_one_is_its_owners_alone_too(tmp_path: Path, store
     watch.request({"path": "/v1/me"}, "2", 200, 0.1)
     assert log.stat().st_mode & 0o777 == 0o600
     assert '"request": "2"' in log.read_text()
+
+
+@pytest.mark.parametrize("name", ['a"b', "x\\", "\U0001f600", "a\nb = 1", "\x7f", "\x85", "a }, { b"])
+def test_no_name_or_number_of_a_form_writes_more_than_itself(name: str) -> None:
+    said = {"name": "t", "type-0": "integer", "lo-0": "0", "hi-0": "9 }, odd = 1", "epsilon": '1"\nodd = 1'}
+    read = tomllib.loads(composed(said, [name], source="csv:t.csv"))
+    assert read["attribute"] == [{"name": name, "type": "integer", "lo": 0, "hi": "9 }, odd = 1"}]
+    assert set(read) == {"format", "attribute", "table", "budget"}
+    assert read["budget"] == {"accountant": "pure", "epsilon": '1"\nodd = 1'}

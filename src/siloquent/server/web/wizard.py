@@ -163,7 +163,7 @@ def _attribute(fields: Mapping[str, str], place: int, name: str) -> str:
 
 
 def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=True).replace("\x7f", "\\u007f")
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _number(text: str) -> str:
