@@ -336,7 +336,8 @@ def create_workspace(folder: Path | str, *, ledger: str = "ledger.sqlite") -> Wo
     folder = Path(folder)
     if (folder / WORKSPACE_FILE).exists():
         raise WorkspaceError(
-            f"{folder} is a workspace already.", fix=f"siloquent --workspace {shlex.quote(str(folder))} tables"
+            f"{folder} is a workspace already.",
+            fix=f"siloquent --workspace {shlex.quote(str(folder))} tables; in Python, siloquent.open({str(folder)!r})",
         )
     try:
         for inner in ("schemas", "releases"):

@@ -223,7 +223,8 @@ def _users(options: Options, rows: Path | None) -> Iterator[tuple[int, str, Any]
                 if line.strip():
                     yield number, *_user(number, line)
     except (OSError, UnicodeDecodeError):
-        raise RequestError("The rows cannot be read.", fix="name a file of JSON lines that is there") from None
+        source = "The rows on standard input" if rows is None else str(rows)
+        raise RequestError(f"{source} cannot be read.", fix="name a file of JSON lines that is there") from None
 
 
 def _user(number: int, line: str) -> tuple[str, Any]:

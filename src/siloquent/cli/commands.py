@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -22,6 +23,8 @@ from siloquent.errors import NotAllowed, RequestError, SiloquentError
 if TYPE_CHECKING:
     from siloquent.door import Session
 
+# A command in a sentence, without global options yet; `init` and `demo` make a workspace of their own.
+_COMMAND = re.compile(r"(?:^|(?<=`)|(?<=: ))siloquent (?!-|init\b|demo\b)")
 BROKEN_PIPE = 141  # what a shell shows for a program that a closed pipe ended
 
 
@@ -78,6 +81,19 @@ class Options:
         shared += ["--server", self.server] if self.server else []
         shared += ["--token-file", str(self.token_file)] if self.token_file else []
         return shlex.join(["siloquent", *shared, *words])
+
+    def here(self, fix: str) -> str:
+        """``fix`` with the workspace that this command was given in each of its own, so that it can be pasted.
+
+        >>> Options(workspace=Path("demo")).here("try less, or see `siloquent ledger show visits`")
+        'try less, or see `siloquent --workspace demo ledger show visits`'
+        """
+        import shlex
+
+        if self.workspace is None:
+            return fix
+        there = shlex.join(["siloquent", "--workspace", str(self.workspace)])
+        return _COMMAND.sub(lambda _: f"{there} ", fix)
 
     def again(self, *more: str) -> str:
         """The command that runs now, to paste, with ``more`` behind it."""
@@ -225,7 +241,8 @@ def guarded(options: Options, body: Callable[[], int | None]) -> int:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - open until the process ends
         return BROKEN_PIPE
     except (SiloquentError, KeyboardInterrupt) as refused:
-        return report(options.screen, problem_of(refused))
+        problem = problem_of(refused)
+        return report(options.screen, replace(problem, fix=options.here(problem.fix)))
     except (typer.Exit, typer.Abort):
         raise
     except Exception as unforeseen:  # allowed: the last door: no trace, no values on the screen, details to the owner

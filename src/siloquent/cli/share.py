@@ -97,7 +97,8 @@ def release(
     else:
         show_release(options.screen, made, folder)
         sent = place if place is not None else folder
-        options.screen.note(f"\nSend {sent} to the other silos, and get theirs. Then: siloquent share advise ..")
+        then = options.shell("share", "advise", spec.table, "THEIRS")
+        options.screen.note(f"\nSend {sent} to the other silos, and get theirs. Then: {then}")
     return None
 
 

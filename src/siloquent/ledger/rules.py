@@ -23,6 +23,7 @@ from siloquent.privacy.events import (
     event_to_json,
     needs,
 )
+from siloquent.privacy.guarantee import digits
 
 LARGEST_LIMIT = 10**6
 """In epsilon or rho: far beyond any promise, and small enough that totals fit a database's 64-bit integers."""
@@ -189,8 +190,17 @@ def refusal(account: Account, cost: Cost) -> BudgetExceeded:
         account.name,
         asked=in_words(account.accountant, cost, delta=delta),
         left=in_words(account.accountant, account.left, delta=delta),
-        fix=f"ask with a wider error, or see `siloquent ledger show {table_of(account.name)}`",
+        fix=_affordable(account, delta=delta),
     )
+
+
+def _affordable(account: Account, *, delta: bool) -> str:
+    """The largest price that ``account`` can still pay, as an option to type; where there is none, whom to ask."""
+    book, see = accountant(account.accountant), f"see `siloquent ledger show {table_of(account.name)}`"
+    if delta or account.left.amount <= 0:
+        return f"ask the table's owner for budget, or {see}"
+    left = digits(Fraction(account.left.amount, book.scale), up=False)
+    return f"--{book.symbol} {left} at most, or a wider error; {see}"
 
 
 def final_cost(line: Sequence[Account], reserved: Event, cost: Cost, settled: Event) -> Cost:

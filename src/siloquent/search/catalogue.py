@@ -70,7 +70,8 @@ def open_catalogue(folder: Path | str) -> Catalogue:
     folder = Path(folder)
     if not folder.is_dir():
         raise ReleaseError(
-            f"There is no catalogue in {folder}.", fix=f"siloquent search catalogue add {folder} RELEASE"
+            f"There is no catalogue in {folder}.",
+            fix=f"name one that is there, or make it: siloquent search catalogue add {folder} RELEASE",
         )
     found = [load_offer(path) for path in sorted(folder.iterdir()) if (path / MANIFEST).is_file()]
     return Catalogue(tuple(sorted(found, key=lambda offer: offer.id)))

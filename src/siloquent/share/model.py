@@ -83,7 +83,7 @@ class Model:
         """Write the model as ``.npz``; ``load_model`` reads it.
 
         Raises:
-            ReleaseError: The file is there already, or the disk refuses.
+            RequestError: The file is there already. ReleaseError: The disk refuses.
         """
         words = {
             "format": FORMAT,
@@ -98,6 +98,8 @@ class Model:
         try:
             with path.open("xb") as file:
                 file.write(pack(arrays, words))
+        except FileExistsError:
+            raise RequestError(f"{path} is there already.", fix="name another file, or remove it") from None
         except OSError as failed:
             raise ReleaseError(f"{path} cannot be written: {failed.strerror}.", fix="name another file") from None
 

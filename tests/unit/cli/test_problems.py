@@ -11,6 +11,7 @@ import pytest
 
 from journeys.documents import faults
 from siloquent import errors
+from siloquent.cli.commands import Options
 from siloquent.cli.kinds import json_schema
 from siloquent.cli.problems import Interrupted, pointed, report, usage_problem
 from siloquent.cli.screen import Screen
@@ -178,3 +179,12 @@ def test_no_word_of_another_machine_moves_a_terminal(capfd: pytest.CaptureFixtur
 def test_a_command_that_is_shown_keeps_its_lines_tabs_and_letters(capfd: pytest.CaptureFixture[str]) -> None:
     Screen().line("ask 'a\tb\nc \u0645\u06cc\u200c\u062e'")
     assert "\nc \u0645\u06cc\u200c\u062e'" in capfd.readouterr().out
+
+
+def test_a_fix_names_the_workspace_that_was_given_and_can_be_pasted() -> None:
+    given = Options(workspace=Path("my demo"))
+    assert given.here("siloquent tables") == "siloquent --workspace 'my demo' tables"
+    assert given.here("wait, then: siloquent check") == "wait, then: siloquent --workspace 'my demo' check"
+    for as_it_is in ("siloquent init DIR, or --workspace DIR", given.shell("check"), "a newer siloquent knows it"):
+        assert given.here(as_it_is) == as_it_is
+    assert Options().here("siloquent tables") == "siloquent tables"

@@ -132,9 +132,11 @@ def test_the_price_is_what_was_explained_and_is_refused_beforehand(tmp_path: Pat
 
 def test_a_budget_that_is_gone_refuses_before_a_row_is_read(tmp_path: Path) -> None:
     opened = session(tmp_path, budget='accountant = "zcdp"\nepsilon = "1"\ndelta = "1e-6"')
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceeded) as refused:
         build(opened, spec())
     assert opened.account("points").spent.amount == 0
+    payable = refused.value.fix.removeprefix("--rho ").split()[0]
+    build(opened, spec(budget=Budget(rho=payable)))
 
 
 def test_classes_are_told_apart_and_doubt_is_said(tmp_path: Path) -> None:

@@ -166,7 +166,8 @@ class CollectionSpec:
         for service in self.services:
             if service.name.casefold() == name.casefold():
                 return service
-        raise UnknownName("service", name[:64], [service.name for service in self.services])
+        known = [service.name for service in self.services]
+        raise UnknownName("service", name[:64], known, fix="name one of them")
 
 
 def _epsilon(given: object) -> Fraction:

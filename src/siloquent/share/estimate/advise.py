@@ -62,7 +62,9 @@ class Advice:
             return "There are no own rows to compare on: the shared model is all there is."
         alone, stacked = self.measures["alone"].error, self.measures["stacked"].error
         constant = self.measures["constant"].error
-        words = f"Alone {alone:.4g}, with the others' releases {stacked:.4g}, the constant {constant:.4g}."
+        words = f"Errors: alone {alone:.4g}, with the others' releases {stacked:.4g}, the constant {constant:.4g}."
+        if self.recommended and stacked >= alone:
+            return f"Yes: sharing helps here, the loss falls and the error does not rise. {words}"
         if self.recommended:
             return f"Yes: sharing helps here. {words}"
         if self.loss.high < 0:
