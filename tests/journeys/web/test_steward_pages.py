@@ -60,6 +60,7 @@ def test_the_form_of_many_columns_is_free_of_barriers_and_shows_hostile_names_as
     page.get_by_role("heading", name="What you know of each column").wait_for()
     assert page.title() != "1"
     assert page.locator("main img").count() == 0
+    page.wait_for_load_state("load")
     with no_barriers(page):
         assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
