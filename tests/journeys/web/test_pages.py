@@ -206,7 +206,7 @@ def test_everything_can_be_asked_without_a_mouse(visit: Visit) -> None:
     assert page.evaluate("document.activeElement.value") == "explain"
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="cost").or_(page.get_by_role("heading", name="This is free")).wait_for()
-    assert page.evaluate("document.activeElement.hasAttribute('data-focus')")
+    page.wait_for_function("document.activeElement.hasAttribute('data-focus')")
 
 
 def test_everything_can_be_asked_without_javascript(visit: Visit) -> None:
