@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.collect_speed import cpu
-from benchmarks.explore_peers import Peer, _figures
+from benchmarks.explore_peers import Peer, figures
 from benchmarks.row import Options, Row
 from siloquent.collect.measure.device import Words, _hash
 from siloquent.maths.oracles import best_size, ideal_truth
@@ -34,7 +34,7 @@ def rows(options: Options) -> Iterator[Row]:
 
     for peer in wanted:
         ours = 1e6 * cpu(run) / REPORTS
-        found = _figures(peer, Path("no-file"))
+        found = figures(peer, Path("no-file"))
         if isinstance(found, str):
             yield Row(f"peer-{peer.name}", ours=ours, unit="CPU us", how=f"no figure of the peer: {found}")
             continue

@@ -61,7 +61,7 @@ def rows(options: Options) -> Iterator[Row]:
             for peer in wanted:
                 # Taken anew beside every peer: the machine's mood changes within minutes.
                 ours = cpu_ms(lambda: session.ask(QUESTION), 60)
-                found = _figures(peer, file)
+                found = figures(peer, file)
                 if isinstance(found, str):
                     yield Row(f"peer-{peer.name}", ours=ours, unit="ms", how=f"no figure of the peer: {found}")
                     continue
@@ -86,12 +86,17 @@ def _adult(folder: Path, data: Path) -> Path:
     return file
 
 
-def _figures(peer: Peer, file: Path) -> dict[str, float] | str:
+def figures(peer: Peer, file: Path) -> dict[str, float] | str:
     """What the peer's script printed, or why there is nothing."""
-    python = _environment(peer)
+    python = environment(peer)
     if isinstance(python, str):
         return python
-    command = [str(python), str(HERE / "peers" / peer.script), str(file), "20", *peer.arguments]
+    return printed(python, peer, str(file), "20", *peer.arguments)
+
+
+def printed(python: Path, peer: Peer, *arguments: str) -> dict[str, float] | str:
+    """What the peer's script printed last, run by that Python; or why there is nothing."""
+    command = [str(python), str(HERE / "peers" / peer.script), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
     except subprocess.TimeoutExpired:
@@ -102,7 +107,7 @@ def _figures(peer: Peer, file: Path) -> dict[str, float] | str:
     return found
 
 
-def _environment(peer: Peer) -> Path | str:
+def environment(peer: Peer) -> Path | str:
     """The Python of the peer's environment, made if it is not there; or why it cannot be made."""
     folder = ENVIRONMENTS / peer.script.removesuffix(".py")
     python = folder / "bin" / "python"

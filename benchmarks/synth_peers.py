@@ -7,7 +7,6 @@ have no binning of their own. A peer that cannot be installed or takes more than
 from __future__ import annotations
 
 import json
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.explore_peers import HERE, RUN_SECONDS, Peer, _environment
+from benchmarks.explore_peers import Peer, environment, printed
 from benchmarks.kamino_tables import EDGES, WHOLE, Published, adult, distances, learned
 from benchmarks.row import Options, Row
 from benchmarks.synth_adult import Run, run
@@ -73,7 +72,7 @@ def _figures(true: Published, edges: Mapping[str, Sequence[int]], method: str, f
     import pyarrow as pa
     import pyarrow.csv
 
-    python = _environment(PEER)
+    python = environment(PEER)
     if isinstance(python, str):
         return python
     cells, sizes = {}, {}
@@ -84,15 +83,7 @@ def _figures(true: Published, edges: Mapping[str, Sequence[int]], method: str, f
         cells[name] = np.clip(found, 0, sizes[name] - 1)
     pyarrow.csv.write_csv(pa.table(cells), folder / "cells.csv")
     (folder / "sizes.json").write_text(json.dumps(sizes))
-    command = [str(python), str(HERE / "peers" / PEER.script), str(folder), method, "1", "1e-6"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        return "it takes too long"
-    if done.returncode:
-        return (done.stderr.strip().splitlines() or ["it ended without a word"])[-1][:200]
-    figures: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
-    return figures
+    return printed(python, PEER, str(folder), method, "1", "1e-6")
 
 
 def _decoded(true: Published, edges: Mapping[str, Sequence[int]], folder: Path) -> dict[str, NDArray[Any]]:

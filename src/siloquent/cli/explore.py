@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from siloquent.cli.commands import Options, command
+from siloquent.cli.paying import CHARGED
+from siloquent.cli.prices import agreed, show_price
 from siloquent.cli.problems import Interrupted
-from siloquent.cli.questions import Typed, fixes_as_commands, parsed, question_text, typed, without_explain
-from siloquent.errors import ReleaseError, RequestError, SiloquentError
+from siloquent.cli.questions import Typed, fixes_as_commands, parsed, question_text, typed
+from siloquent.errors import ReleaseError, SiloquentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from siloquent.door import Session
     from siloquent.explore import Answer, CompositeExplanation, Explanation, Query
 
-CHARGED = "the price is charged; asking again with the same --key costs no more"
 Question = Annotated[
     str | None,
     typer.Argument(metavar="[QUESTION]", help="SQL or BIN text; - reads standard input.", show_default=False),
@@ -39,7 +40,8 @@ def explain(options: Options, question: Question = None, file: File = None) -> N
     """Say what a question would cost and how it would be answered. Touches no data, costs nothing."""
     text = question_text(question, file)
     with options.session() as session:
-        _explain(typed(options, text, file), session, parsed(text), text)
+        asked, query = typed(options, text, file), parsed(text)
+        show_price(asked, _explained(asked, session, query), query, text)
 
 
 def ask(
@@ -73,10 +75,10 @@ def ask(
         if chart or chart_file is not None:
             check_drawable(query, chart_file, again=asked.ask(), on_screen=chart and options.as_json)
         if dry or query.explain:
-            _explain(asked, session, query, text)
+            show_price(asked, _explained(asked, session, query), query, text)
             return None
         explanation = _explained(asked, session, query)
-        if not _agreed(asked, explanation, yes=yes, max_cost=max_cost):
+        if not agreed(asked, explanation, yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was asked, nothing was spent.")
             return 2
         key = f"cli-{uuid.uuid4().hex[:12]}" if key is None else key
@@ -96,42 +98,9 @@ def ask(
     return None
 
 
-def _explain(asked: Typed, session: Session, query: Query, text: str) -> None:
-    from siloquent.cli.answers import show_explanation
-
-    options, explanation = asked.options, _explained(asked, session, query)
-    if options.as_json:
-        options.screen.document(explanation.to_json())
-    else:
-        ask = asked.ask() if not query.explain else options.shell("ask", without_explain(query, text))
-        show_explanation(options.screen, explanation, ask=ask)
-
-
 def _explained(asked: Typed, session: Session, query: Query) -> Explanation | CompositeExplanation:
     with fixes_as_commands(asked, query):
         return session.explain(replace(query, explain=False))
-
-
-def _agreed(asked: Typed, explanation: Explanation | CompositeExplanation, *, yes: bool, max_cost: str | None) -> bool:
-    """Whether the price may be paid: said beforehand, or now by somebody at the terminal.
-
-    Raises:
-        RequestError: nobody said so, and nobody is there to ask.
-    """
-    from siloquent.cli.answers import price_words
-
-    options = asked.options
-    if yes or max_cost is not None or explanation.left_after is None:
-        # What does not fit is refused by the ledger itself, which names what would.
-        return True
-    price = price_words(explanation)
-    if not options.screen.can_ask:
-        free = "" if asked.key is None else f" It is free if the key {asked.key!r} was answered before."
-        raise RequestError(f"This costs {price}, and nobody is here to agree to it.{free}", fix=asked.ask("--yes"))
-    options.screen.warn(f"{explanation.promise}\nIt costs {price}.")
-    if asked.key is not None:
-        options.screen.warn("If this key was answered before, it costs nothing.")
-    return options.screen.confirm("Ask?")
 
 
 @contextmanager

@@ -11,7 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
-from siloquent.cli.questions import Typed, fixes_as_commands, parsed, question_text, typed, without_explain
+from siloquent.cli.prices import agreed, show_price
+from siloquent.cli.questions import Typed, fixes_as_commands, parsed, question_text, typed
 from siloquent.cli.screen import LEFT, RIGHT
 from siloquent.documents.money import four_digits
 from siloquent.documents.plain import clean
@@ -20,7 +21,7 @@ from siloquent.errors import RequestError
 if TYPE_CHECKING:
     from siloquent.cli.commands import Options
     from siloquent.explore import Explanation, Query
-    from siloquent.remote import RemoteExplanation, RemoteSession
+    from siloquent.remote import RemoteSession
 
 MOST_SPEC_BYTES = 2**20
 
@@ -37,7 +38,8 @@ def explain(options: Options, question: str | None, file: Path | None) -> None:
     """``siloquent explain``."""
     text = question_text(question, file)
     with connected(options) as session:
-        _explain(typed(options, text, file), session, parsed(text), text)
+        asked, query = typed(options, text, file), parsed(text)
+        show_price(asked, _told(asked, session, query), query, text)
 
 
 def ask(
@@ -65,10 +67,10 @@ def ask(
         if chart or chart_file is not None:
             check_drawable(query, chart_file, again=asked.ask(), on_screen=chart and options.as_json)
         if dry or query.explain:
-            _explain(asked, session, query, text)
+            show_price(asked, _told(asked, session, query), query, text)
             return None
         told = _told(asked, session, query)
-        if not _agreed(asked, told, yes=yes, max_cost=max_cost):
+        if not agreed(asked, told, yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was asked, nothing was spent.")
             return 2
         key = f"cli-{uuid.uuid4().hex[:12]}" if key is None else key
@@ -86,37 +88,10 @@ def ask(
     return None
 
 
-def _explain(asked: Typed, session: RemoteSession, query: Query, text: str) -> None:
-    from siloquent.cli.answers import show_explanation
-
-    options, told = asked.options, _told(asked, session, query)
-    if options.as_json:
-        options.screen.document(told.to_json())
-        return
-    again = asked.ask() if not query.explain else options.shell("ask", without_explain(query, text))
-    show_explanation(options.screen, _as_here(told), ask=again)
-
-
-def _told(asked: Typed, session: RemoteSession, query: Query) -> RemoteExplanation:
+def _told(asked: Typed, session: RemoteSession, query: Query) -> Explanation:
+    """All that is shown of an explanation is in the server's document, under the same names."""
     with fixes_as_commands(asked, query):
-        return session.explain(replace(query, explain=False))
-
-
-def _as_here(told: RemoteExplanation) -> Explanation:
-    """What is shown of an explanation: all of it is in the server's document, under the same names."""
-    return cast("Explanation", told)
-
-
-def _agreed(asked: Typed, told: RemoteExplanation, *, yes: bool, max_cost: str | None) -> bool:
-    from siloquent.cli.answers import price_words
-
-    if yes or max_cost is not None or told.left_after is None:
-        return True
-    screen, price = asked.options.screen, price_words(_as_here(told))
-    if not screen.can_ask:
-        raise RequestError(f"This costs {price}, and nobody is here to agree to it.", fix=asked.ask("--yes"))
-    screen.warn(f"{told.promise}\nIt costs {price}.")
-    return screen.confirm("Ask?")
+        return cast("Explanation", session.explain(replace(query, explain=False)))
 
 
 def tables(options: Options) -> None:
