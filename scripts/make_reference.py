@@ -210,7 +210,12 @@ def http_page() -> str:
             if route.body_field is not None:
                 shape: Any = route.body_field.field_info.annotation
                 lines += ["", "Body: " + ", ".join(_field(*one) for one in shape.model_fields.items()) + "."]
-    lines += ["", "## Metrics", "", "`/healthz` answers everybody; `/readyz` and `/metrics` this machine alone."]
+    lines += [
+        "",
+        "## Metrics",
+        "",
+        "`/healthz` answers everybody; `/readyz` and `/metrics` a token of the role operator.",
+    ]
     lines += ["", "| metric | tells |", "|---|---|", *(f"| `{name}` | {words} |" for name, words in METRICS.items())]
     lines += ["", "## Settings", "", "| setting | default |", "|---|---|"]
     lines += [f"| `{one.name}` | `{one.default!r}` |" for one in fields(Settings)]

@@ -63,7 +63,8 @@ def serving(folder: Path, **flags: Any) -> Iterator[Served]:
         while not server.started:
             time.sleep(0.01)
         tokens = app.state.house.tokens
-        roles = {"ana": "analyst", "bo": "analyst", "owner": "owner", "auditor": "auditor", "devices": "collector"}
+        roles = {"ana": "analyst", "bo": "analyst", "owner": "owner", "auditor": "auditor"}
+        roles |= {"devices": "collector", "watcher": "operator"}
         texts = {name: tokens.create(name, role) for name, role in roles.items()}
         yield Served(f"http://127.0.0.1:{port}", folder, app, texts)
     finally:

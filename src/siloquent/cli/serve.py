@@ -126,7 +126,7 @@ def openapi(options: Options) -> None:
 def create(
     options: Options,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Who it is for; an analyst's share has this name.")],
-    role: Annotated[str, typer.Option("--role", help="owner, analyst, auditor or collector.")] = "analyst",
+    role: Annotated[str, typer.Option("--role", help="owner, analyst, auditor, collector or operator.")] = "analyst",
     tables: Annotated[str, typer.Option("--tables", metavar="A,B", help="Only these tables (default: all).")] = "",
     days: Annotated[int, typer.Option("--days", help="How long it lasts, at most 365.")] = 90,
 ) -> None:

@@ -11,12 +11,13 @@ EVERYBODY: frozenset[Role] = frozenset(("owner", "analyst", "auditor"))
 ANALYST: frozenset[Role] = frozenset(("analyst",))
 OWNER: frozenset[Role] = frozenset(("owner",))
 ASKERS: frozenset[Role] = ANALYST | OWNER
+OPERATOR: frozenset[Role] = frozenset(("operator",))
 COLLECTOR: frozenset[Role] = frozenset(("collector",))
 BOOKS: frozenset[Role] = frozenset(("owner", "auditor"))
 
 ROUTES: Mapping[str, frozenset[Role]] = MappingProxyType(
     {
-        "me": EVERYBODY | COLLECTOR,
+        "me": EVERYBODY | COLLECTOR | OPERATOR,
         "list_tables": EVERYBODY,
         "show_table": EVERYBODY,
         "table_history": EVERYBODY,
@@ -53,6 +54,8 @@ ROUTES: Mapping[str, frozenset[Role]] = MappingProxyType(
         "make_checkpoint": BOOKS,
         "list_spending": BOOKS,
         "list_denials": BOOKS,
+        "readyz": OPERATOR,
+        "metrics": OPERATOR,
         "create_token": OWNER,
         "list_tokens": OWNER,
         "revoke_token": OWNER,

@@ -14,8 +14,9 @@ from typing import Literal
 from siloquent.errors import NotAllowed, RequestError, UnknownName
 from siloquent.server.store import Store
 
-Role = Literal["owner", "analyst", "auditor", "collector"]
-ROLES: tuple[Role, ...] = ("owner", "analyst", "auditor", "collector")
+Role = Literal["owner", "analyst", "auditor", "collector", "operator"]
+ROLES: tuple[Role, ...] = ("owner", "analyst", "auditor", "collector", "operator")
+MACHINES: tuple[Role, ...] = ("collector", "operator")
 MOST_DAYS = 365
 LOGIN_SECONDS = 60
 _TEXT = re.compile(r"sq_([0-9a-f]{8})_([A-Za-z0-9_-]{43})")
@@ -134,7 +135,7 @@ class Tokens:
                     "DELETE FROM login WHERE digest = ? AND expires > ? RETURNING token", (_digest(secret), now)
                 ).fetchone()
             person = self._of(row["token"]) if row else None
-        if person is None or person.role == "collector":  # devices have no pages
+        if person is None or person.role in MACHINES:  # they have no pages
             raise NotAllowed("This token or link opens nothing: it is unknown, used, revoked or too old.")
         cookie = secrets.token_urlsafe(32)  # allowed: a session's id
         csrf = secrets.token_urlsafe(32)  # allowed: a form's proof

@@ -31,9 +31,13 @@ METRICS = MappingProxyType(
         "siloquent_slot_overruns_total": "Answers that needed more than one slot.",
         "siloquent_jobs": "Jobs by state.",
         "siloquent_denials": "Remembered refusals, the newest 10,000 at most.",
+        "siloquent_federation_readable": "1 if the bundle and journal of the workspace's role can be read.",
+        "siloquent_federation_sessions": "Sessions of the workspace's federation, by state.",
+        "siloquent_federation_unsent": "Messages of open sessions that the relay has not taken yet.",
+        "siloquent_federation_certificate_days": "Days until the role's certificate ends.",
     }
 )
-"""What ``/metrics`` tells, to this machine alone; no label comes from data."""
+"""What ``/metrics`` tells a token of the role operator; no label comes from data."""
 
 
 class Watch:

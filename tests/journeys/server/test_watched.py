@@ -8,25 +8,55 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from journeys.clinic import TOML, WARDS
 from journeys.served import Served, clinic_workspace, serving
+from journeys.silos import silo_workspace
 from siloquent.server.watch import METRICS
 
 NEEDLE = "needle4711"
 
 
 def test_metrics_count_requests_answers_entries_and_what_is_left(tmp_path: Path) -> None:
-    with serving(clinic_workspace(tmp_path / "w")) as served, served.client("nobody") as stranger:
+    with serving(clinic_workspace(tmp_path / "w")) as served, served.client("watcher") as watcher:
         assert served.ask("ana", WARDS, "k").status_code == 200
-        assert stranger.get("/v1/me").status_code == 401
-        assert stranger.get("/readyz").text == "ready\n"
-        lines = stranger.get("/metrics").text.splitlines()
+        with served.client("nobody") as stranger:
+            assert stranger.get("/v1/me").status_code == 401
+        assert watcher.get("/readyz").text == "ready\n"
+        lines = watcher.get("/metrics").text.splitlines()
     assert 'siloquent_requests_total{route="api:answer",role="analyst",status="200"} 1' in lines
     assert 'siloquent_requests_total{route="api:me",role="nobody",status="401"} 1' in lines
     assert "siloquent_charge_seconds_count 1" in lines
     assert "siloquent_ledger_entries 4" in lines
-    assert {one.split()[2] for one in lines if one.startswith("# TYPE ")} == set(METRICS)
+    assert names(lines) == {name for name in METRICS if "federation" not in name}
     assert [one for one in lines if one.startswith('siloquent_budget_left{account="visits@1/ana"} ')]
+
+
+def names(lines: list[str]) -> set[str]:
+    return {one.split()[2] for one in lines if one.startswith("# TYPE ")}
+
+
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP"])
+def test_numbers_are_told_to_a_token_alone_wherever_a_request_comes_from(served: Served, header: str) -> None:
+    with served.client("nobody", **{header: "127.0.0.1"}) as stranger, served.client("ana") as ana:
+        for path in ("/readyz", "/metrics"):
+            assert (stranger.get(path).status_code, ana.get(path).status_code) == (401, 403)
+        assert stranger.get("/healthz").text == "ok\n"
+
+
+def test_metrics_of_a_federation_count_its_sessions_and_its_certificates_days(tmp_path: Path) -> None:
+    folder = silo_workspace(tmp_path / "clinic").folder
+    with serving(folder) as served, served.client("watcher") as watcher:
+        lines = watcher.get("/metrics").text.splitlines()
+        (folder / "bundle" / "roster.json").write_text("{")
+        broken = watcher.get("/metrics").text.splitlines()
+    assert names(lines) == set(METRICS)
+    assert 'siloquent_federation_sessions{state="invited"} 1' in lines
+    assert {"siloquent_federation_readable 1", "siloquent_federation_unsent 0"} <= set(lines)
+    (days,) = [float(one.split()[1]) for one in lines if one.startswith("siloquent_federation_certificate_days ")]
+    assert days > 0
+    assert "siloquent_federation_readable 0" in broken
 
 
 def test_the_log_says_who_did_what_and_paid_and_holds_no_question_label_or_token(tmp_path: Path) -> None:
@@ -78,6 +108,7 @@ def test_a_stream_ends_when_its_token_is_revoked(served: Served) -> None:
 
 def test_questions_without_a_place_are_refused_and_a_machine_still_hears_ready(tmp_path: Path) -> None:
     with serving(clinic_workspace(tmp_path / "w"), running=1) as served, served.client("ana") as client:
+        watcher = served.client("watcher")
         release = served.ask("ana", WARDS, "first").json()["id"]
         place = served.app.state.house.room.place(served.texts["ana"][3:11])
         with suppress(StopIteration):  # a place is had at once: nothing is waited for
@@ -88,7 +119,8 @@ def test_questions_without_a_place_are_refused_and_a_machine_still_hears_ready(t
         }.items():
             found = client.post(path, json=body)
             assert (found.status_code, found.json()["code"], found.headers["retry-after"]) == (429, "busy", "1")
-        assert client.get("/readyz").status_code == 200
+        assert watcher.get("/readyz").status_code == 200
+        watcher.close()
         assert client.get("/v1/tables").status_code == 200
         with suppress(StopIteration):
             place.__aexit__(None, None, None).send(None)

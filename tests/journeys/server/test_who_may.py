@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from journeys.clinic import WARDS
 from journeys.served import Served
 from siloquent.server.roles import ROUTES
-from siloquent.server.routes import answers, collections, jobs, money, releases, silos, tables, tokens
+from siloquent.server.routes import answers, collections, jobs, money, releases, silos, tables, tokens, watchers
 
 PARTS = (tables, answers, jobs, releases, collections, silos, money, tokens)
 BODIES: dict[str, dict[str, Any]] = {
@@ -27,14 +27,16 @@ BODIES: dict[str, dict[str, Any]] = {
     "decide_session": {"json": {"decision": "approved"}},
     "create_token": {"json": {"name": "x", "role": "analyst"}},
 }
-ROLES = {"ana": "analyst", "owner": "owner", "auditor": "auditor", "devices": "collector"}
+ROLES = {"ana": "analyst", "owner": "owner", "auditor": "auditor", "devices": "collector", "watcher": "operator"}
 
 
 def routes(served: Served) -> list[tuple[str, str, str]]:
-    """Name, method and path of every route of the API."""
+    """Name, method and path of every route of the API, and of what an operator's machines ask."""
     found = [one for part in PARTS for one in part.router.routes if isinstance(one, APIRoute)]
     assert len({(path, method) for path, m in served.app.openapi()["paths"].items() for method in m}) == len(found)
-    return [(one.name, method, f"/v1{one.path}") for one in found for method in one.methods]
+    watched = [one for one in watchers.router.routes if isinstance(one, APIRoute)]
+    every = [*((one, f"/v1{one.path}") for one in found), *((one, one.path) for one in watched)]
+    return [(one.name, method, path) for one, path in every for method in one.methods]
 
 
 def filled(path: str) -> str:
@@ -156,9 +158,10 @@ def test_an_owners_token_is_for_every_table(served: Served) -> None:
     assert (found.status_code, found.json()["code"]) == (422, "request_invalid")
 
 
-def test_a_device_teams_token_opens_no_page(served: Served) -> None:
+@pytest.mark.parametrize("who", ["devices", "watcher"])
+def test_a_machines_token_opens_no_page(served: Served, who: str) -> None:
     with served.client("nobody", Accept="text/html") as client:
-        assert client.post("/login", data={"token": served.texts["devices"]}).status_code == 403
+        assert client.post("/login", data={"token": served.texts[who]}).status_code == 403
         assert client.get("/budget").headers["location"] == "/login"
 
 

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from siloquent.server.tokens import Role
+
 Text = Annotated[str, Field(min_length=1, max_length=65_536)]
 Name = Annotated[str, Field(min_length=1, max_length=64)]
 Amount = Annotated[str, Field(min_length=1, max_length=64, description="In the account's epsilon or rho, as text.")]
@@ -47,7 +49,7 @@ class TokenBody(Body):
     """An account for somebody."""
 
     name: Name
-    role: Literal["owner", "analyst", "auditor", "collector"]
+    role: Role
     tables: Annotated[list[Name], Field(max_length=1_000)] = []
     days: Annotated[int, Field(ge=1, le=365)] = 90
 

@@ -1,0 +1,104 @@
+"""What an operator's machines ask: is it alive, is it ready, how much of what. No label comes from data.
+
+Ready and numbers want a token of the role operator: behind a proxy on the same machine every request comes from there,
+so an address proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from siloquent.documents.money import exact
+from siloquent.errors import SiloquentError, WorkspaceError
+from siloquent.server.guard import Guarded, House, Who, house_of
+
+if TYPE_CHECKING:
+    from siloquent.door import Session
+
+alive = APIRouter(include_in_schema=False)
+router = APIRouter(route_class=Guarded, include_in_schema=False)
+
+
+@alive.get("/healthz")
+async def healthz() -> Response:
+    """The process lives: for everybody, since it tells nothing else."""
+    return PlainTextResponse("ok\n")
+
+
+@router.get("/readyz")
+async def readyz(request: Request, person: Who) -> Response:
+    """The ledger can be read."""
+    house = house_of(request)
+    async with house.room.place(person.token):
+        await house.desk.run(None, lambda session: session.ledger.head())
+    return PlainTextResponse("ready\n")
+
+
+@router.get("/metrics")
+async def metrics(request: Request, person: Who) -> Response:
+    """Numbers in Prometheus' text form."""
+    house, bundle = house_of(request), Path(request.app.state.folder) / house_of(request).settings.bundle
+    async with house.room.place(person.token):
+        books = await house.desk.run(None, lambda session: [*_books(session), *_federation(bundle)])
+    return PlainTextResponse("\n".join([*house.watch.lines(), *books, *_work(house)]) + "\n")
+
+
+def _work(house: House) -> list[str]:
+    """What waits, what came late, and jobs by state."""
+    states = house.store.all("SELECT state, count(*) AS n FROM job GROUP BY state ORDER BY state")
+    return [
+        "# TYPE siloquent_waiting gauge",
+        f"siloquent_waiting {house.desk.waiting}",
+        "# TYPE siloquent_slot_overruns_total counter",
+        f"siloquent_slot_overruns_total {house.slots.overruns}",
+        "# TYPE siloquent_jobs gauge",
+        *(f'siloquent_jobs{{state="{row["state"]}"}} {row["n"]}' for row in states),
+    ]
+
+
+def _books(session: Session) -> list[str]:
+    """How far the ledger is, and what is left of each account, in its epsilon or rho."""
+    return [
+        "# TYPE siloquent_ledger_entries gauge",
+        f"siloquent_ledger_entries {session.ledger.head().seq}",
+        "# TYPE siloquent_budget_left gauge",
+        *(
+            f'siloquent_budget_left{{account="{one.name}"}} {exact(one, one.left.amount)}'
+            for one in session.ledger.accounts()
+            if one.successor is None
+        ),
+    ]
+
+
+def _federation(folder: Path) -> list[str]:
+    """Of a workspace with a bundle: its sessions by state, messages that wait to be sent, its certificate's days."""
+    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.running import open_journal
+
+    try:
+        role = read_bundle(folder)
+        days = role.certificate().days_left
+        with open_journal(role) as journal:
+            sessions = journal.sessions()
+            unsent = sum(len(journal.unsent(one.id)) for one in sessions if not one.is_over)
+    except WorkspaceError:
+        return []  # no bundle: this workspace takes part in no federation
+    except SiloquentError:
+        return ["# TYPE siloquent_federation_readable gauge", "siloquent_federation_readable 0"]
+    states = Counter(one.state for one in sessions)
+    return [
+        "# TYPE siloquent_federation_readable gauge",
+        "siloquent_federation_readable 1",
+        "# TYPE siloquent_federation_sessions gauge",
+        *(f'siloquent_federation_sessions{{state="{state}"}} {count}' for state, count in sorted(states.items())),
+        "# TYPE siloquent_federation_unsent gauge",
+        f"siloquent_federation_unsent {unsent}",
+        "# TYPE siloquent_federation_certificate_days gauge",
+        f"siloquent_federation_certificate_days {days:.1f}",
+    ]
