@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT, Screen, Side
-from siloquent.documents.plain import clean, label, number, share, step_for
+from siloquent.documents.plain import clean, number, share, step_for
 from siloquent.pictures.bars import bar
 
 if TYPE_CHECKING:
@@ -29,13 +29,15 @@ MOST_SOURCES = 10
 
 def show_answer(screen: Screen, answer: Answer, *, again: str, full: bool, all_rows: bool) -> None:
     """The table, then what it means and what it cost."""
+    from siloquent.explore.spec.shown import cells
+
     shown = answer.rows if all_rows else answer.rows[:MOST_SHOWN]
-    if answer.kind == "wcq":
-        _values(screen, answer, shown, full=full)
-    elif answer.kind == "composite":
-        _several(screen, answer, shown, full=full)
-    else:
-        screen.table([(name, LEFT) for name in answer.columns], [[label(value) for value in row] for row in shown])
+    headings, lines = cells(answer, shown, full=full)
+    columns: list[tuple[str, Side]] = [(one.name, RIGHT if one.numbers else LEFT) for one in headings]
+    if answer.kind == "wcq" and screen.draws and len(shown) > 1:
+        columns.append(("", LEFT))
+        lines = [[*line, drawn] for line, drawn in zip(lines, _bars(screen, shown), strict=True)]
+    screen.table(columns, lines)
     if len(shown) < len(answer.rows):
         screen.note(
             f"{len(answer.rows) - len(shown):,} more rows: --all, or siloquent release export {answer.id} -o FILE"
@@ -44,51 +46,13 @@ def show_answer(screen: Screen, answer: Answer, *, again: str, full: bool, all_r
     screen.note(f"\nAgain, for free: {again}")
 
 
-def _values(screen: Screen, answer: Answer, rows: Sequence[Sequence[Any]], *, full: bool) -> None:
-    """Keys, value, interval and, on a terminal, a bar whose light part is the interval."""
-    *keys, name, _, _ = answer.columns
-    step = Fraction(0) if full else step_for(answer.accuracy.alpha)
-    columns = [*((key, LEFT) for key in keys), (name, RIGHT), ("at least", RIGHT), ("at most", RIGHT)]
-    lines = [
-        [*map(label, groups), number(value, step), number(low, step, "down"), number(high, step, "up")]
-        for *groups, value, low, high in rows
+def _bars(screen: Screen, rows: Sequence[Sequence[Any]]) -> list[str]:
+    """A bar a row, whose light part is the interval."""
+    span = min(0.0, *(float(row[-2]) for row in rows)), max(0.0, *(float(row[-1]) for row in rows))
+    return [
+        bar(float(low), float(value), float(high), span=span, width=BAR_WIDTH, ascii_only=screen.ascii_only)
+        for *_, value, low, high in rows
     ]
-    if screen.draws and len(rows) > 1:
-        columns.append(("", LEFT))
-        span = min(0.0, *(float(row[-2]) for row in rows)), max(0.0, *(float(row[-1]) for row in rows))
-        for line, (*_, value, low, high) in zip(lines, rows, strict=True):
-            bounds = float(low), float(value), float(high)
-            line.append(bar(*bounds, span=span, width=BAR_WIDTH, ascii_only=screen.ascii_only))
-    screen.table(columns, lines)
-
-
-def _several(screen: Screen, answer: Answer, rows: Sequence[Sequence[Any]], *, full: bool) -> None:
-    """Each aggregate with its interval, every value as finely as its own interval is wide."""
-    columns: list[tuple[str, Side]] = []
-    cells: list[list[str]] = [[] for _ in rows]
-    place = 0
-    while place < len(answer.columns):
-        name, *ends = answer.columns[place : place + 3]
-        values = [row[place : place + 3] for row in rows]
-        if ends in (["low", "high"], [f"{name}_low", f"{name}_high"]):
-            columns += [(name, RIGHT), ("at least", RIGHT), ("at most", RIGHT)]
-            texts = [_interval(*value, full=full) for value in values]
-            place += 3
-        else:
-            columns.append((name, LEFT))
-            texts = [[label(value[0])] for value in values]
-            place += 1
-        for line, text in zip(cells, texts, strict=True):
-            line += text
-    screen.table(columns, cells)
-
-
-def _interval(value: Any, low: Any, high: Any, *, full: bool) -> list[str]:
-    if value is None:
-        return ["", "", ""]
-    half = (Fraction(high) - Fraction(low)) / 2
-    step = Fraction(0) if full or not half else step_for(half)
-    return [number(value, step), number(low, step, "down"), number(high, step, "up")]
 
 
 def _facts(answer: Answer) -> list[tuple[str, str]]:

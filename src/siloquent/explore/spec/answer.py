@@ -173,10 +173,14 @@ class Answer:
         """The answer for notebooks, with its pictures; every text is escaped."""
         from html import escape
 
-        head = "".join(f'<th scope="col">{escape(name)}</th>' for name in self.columns)
+        from siloquent.explore.spec.shown import cells
+
+        headings, lines = cells(self, self.rows[:MOST_IN_A_NOTEBOOK])
+        sides = [' style="text-align:right"' if one.numbers else "" for one in headings]
+        head = "".join(f'<th scope="col">{escape(one.name)}</th>' for one in headings)
         body = "".join(
-            "<tr>" + "".join(f"<td>{escape(str(value))}</td>" for value in row) + "</tr>"
-            for row in self.rows[:MOST_IN_A_NOTEBOOK]
+            "<tr>" + "".join(f"<td{side}>{escape(text)}</td>" for side, text in zip(sides, line, strict=True)) + "</tr>"
+            for line in lines
         )
         more = len(self.rows) - MOST_IN_A_NOTEBOOK
         cut = f"<p>{more:,} more rows: <code>answer.table</code></p>" if more > 0 else ""
@@ -187,11 +191,14 @@ class Answer:
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """The answer for notebooks that choose themselves: HTML, its first picture as SVG, and plain text."""
         pictures = self.pictures()
-        lines = [line for picture in pictures for line in ("", picture.words.title, *picture.lines())]
-        named = [] if pictures else [", ".join(str(value) for value in row) for row in self.rows[:MOST_IN_A_NOTEBOOK]]
-        plain = "\n".join([*lines, *named, "", self.promise, self.guarantee.sentence()]).strip()
-        bundle = {"text/html": self._repr_html_(), "text/plain": plain}
+        bundle = {"text/html": self._repr_html_(), "text/plain": str(self)}
         return bundle | ({"image/svg+xml": pictures[0].svg()} if pictures else {})
+
+    def __str__(self) -> str:
+        """The answer for people: a table with no more digits than the noise leaves, the promise, the guarantee."""
+        from siloquent.explore.spec.shown import as_text
+
+        return as_text(self)
 
 
 def _plain(value: object) -> object:
