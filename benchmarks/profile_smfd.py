@@ -66,7 +66,7 @@ def rows(options: Options) -> Iterator[Row]:
         paper_mb = float(line["ufd_smfd_mb"]) + float(line["cfd_smfd_mb"])
         for protocol in ("padded", "fast", "smfd") if name in SMALL else ("padded", "fast"):
             first = f"smfd-{name}-{protocol}"
-            if not any(options.wants(f"{first}-{what}") for what in ("cpu", "mb", "wrong", "sets", "passes")):
+            if not any(options.wants(f"{first}-{what}") for what in ("cpu", "mb", "wrong", "sets", "passes", "votes")):
                 continue
             ran = run(folder, name, protocol)
             yield Row(f"{first}-wrong", ours=wrong(folder, name, ran.report), goal=0, unit="dependencies")
@@ -79,6 +79,9 @@ def rows(options: Options) -> Iterator[Row]:
                 shown = float(line["thesis_attr_sets"])
                 yield Row(f"{first}-sets", ours=ran.report.leakage.sets, paper=shown, peer=sets, unit="sets asked")
                 yield Row(f"{first}-passes", ours=ran.report.leakage.passes, peer=passes, goal=30, unit="passes")
+                voted, by_size = ran.report.leakage.votes, float(line["tane_cfd_candidates"])
+                published_votes, how = float(line["thesis_cfd_candidates"]), "peer: by the size of the set, as TANE"
+                yield Row(f"{first}-votes", ours=voted, paper=published_votes, peer=by_size, unit="votes", how=how)
     yield from _linear(options, folder)
     yield from _kernel(options)
 

@@ -62,7 +62,7 @@ class Ran:
     cfd_cpu: float
     cpu: float
     others: float  # CPU seconds that the machine spent on other work meanwhile
-    levels: int
+    rounds: int
     hops: Mapping[str, int]
 
 
@@ -118,8 +118,8 @@ def _rows(ran: Ran, folder: Path, name: str, protocol: str, line: Mapping[str, s
     yield Row(f"{first}-cpu", ours=ran.cpu, unit="CPU s", how="all 8 processes")
     goal = None if protocol == "smfd" else paper_mb / 20
     yield Row(f"{first}-mb", ours=sum(ran.hops.values()) / 1e6, paper=paper_mb, goal=goal, unit="MB", how=hops)
-    how = f"{ran.levels} levels of votes, {report.leakage.passes} passes"
-    yield Row(f"{first}-rounds", ours=ran.levels + report.leakage.passes, unit="rounds", how=how)
+    how = f"{ran.rounds} rounds of votes, {report.leakage.passes} passes"
+    yield Row(f"{first}-rounds", ours=ran.rounds + report.leakage.passes, unit="rounds", how=how)
     yield Row(f"{first}-sets", ours=report.leakage.sets, paper=float(line["thesis_attr_sets"]), unit="sets asked")
 
 
@@ -210,7 +210,7 @@ def run(place: Place, data: Path, name: str, protocol: str) -> Ran:
         return time.perf_counter(), cpu_seconds(list(place.pids))
 
     def say(words: str) -> None:
-        if re.match("votes: level", words):
+        if re.match("votes: round", words):
             voted.append(now())
 
     busy, (began, spent) = _busy(), now()

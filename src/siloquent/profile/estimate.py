@@ -53,22 +53,25 @@ def check_canaries(plans: Mapping[int, SharingPlan], found: Mapping[int, Counts]
             raise ProtocolError("canary_failed")
 
 
-def real_verdicts(bits: bytes, canaries: Mapping[int, int], count: int) -> list[bool]:
-    """The verdicts on a level's real candidates.
+def real_verdicts(bits: bytes, canaries: Sequence[int], places: Sequence[int]) -> list[bool]:
+    """The verdicts on a round's real candidates.
 
     Args:
         bits: One byte a ballot, 0 or 1.
-        canaries: Place of each canary and what it says.
+        canaries: What each canary says.
+        places: Where each candidate, and behind them each canary, stands among the ballots.
     Raises:
         ProtocolError: ``batch_size``, ``bad_encoding``; ``canary_failed``: a canary says otherwise.
     """
-    if len(bits) != count + len(canaries):
+    if len(bits) != len(places):
         raise ProtocolError("batch_size")
     if set(bits) - {0, 1}:
         raise ProtocolError("bad_encoding")
-    if any(bool(bits[place]) != (kind == YES) for place, kind in canaries.items()):
+    said = [bool(bits[place]) for place in places]
+    real = len(places) - len(canaries)
+    if said[real:] != [kind == YES for kind in canaries]:
         raise ProtocolError("canary_failed")
-    return [bool(bit) for place, bit in enumerate(bits) if place not in canaries]
+    return said[:real]
 
 
 def distinct_tags(tags: bytes) -> int:

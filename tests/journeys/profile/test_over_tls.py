@@ -109,7 +109,7 @@ def test_a_profile_survives_the_death_of_a_worker_and_a_party(federation: Federa
             stdout=out,
             stderr=subprocess.STDOUT,
         )
-    federation.wait_for("votes: level 1", log)
+    federation.wait_for("votes: round 1", log)
     for name in ("w1", "north"):
         federation.kill(name)
         federation.start(name)

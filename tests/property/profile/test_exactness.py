@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from benchmarks.toy_group import ToyGroup
 from siloquent.maths.dependencies import FD, discover
+from siloquent.profile.plan.borders import Borders
 from siloquent.profile.plan.knowledge import Knowledge
-from siloquent.profile.plan.levels import Levels, minimal
 from siloquent.profile.plan.planner import Bits, Excesses, start
 from siloquent.profile.spec import Column, ProfileSpec
 from siloquent.profile.task import simulate
@@ -72,15 +72,19 @@ def test_the_planner_finds_all_and_parties_can_follow_it(
 
 @settings(deadline=None, max_examples=100)
 @given(seed=SEEDS, parties=st.integers(2, 5), columns=st.integers(2, 6), empty=st.booleans(), cut=st.booleans())
-def test_levels_of_votes_find_what_holds_in_every_party(
+def test_rounds_of_votes_find_what_holds_in_every_party(
     seed: int, parties: int, columns: int, empty: bool, cut: bool
 ) -> None:
     parts = drawn(seed, parties, columns)
     most = 2 if cut else columns
-    levels = Levels(columns, most, empty)
-    while candidates := levels.candidates():
-        levels.learn([all(distinct(p, x) == distinct(p, x | 1 << b) for p in parts) for x, b in candidates])
-    assert minimal(levels.found) == exhaustive(parts, most=most, empty_lhs=empty)
+    borders, asked = Borders(columns, most, empty), list[FD]()
+    while candidates := borders.candidates():
+        asked += candidates
+        verdicts = [all(distinct(p, x) == distinct(p, x | 1 << b) for p in parts) for x, b in candidates]
+        borders.learn(candidates, verdicts)
+    assert borders.found() == exhaustive(parts, most=most, empty_lhs=empty)
+    assert len(set(asked)) == len(asked)
+    assert all(lhs.bit_count() <= most and not lhs >> right & 1 for lhs, right in asked)
 
 
 @pytest.mark.parametrize("protocol", ["padded", "fast", "smfd"])

@@ -10,7 +10,16 @@ import pytest
 
 from siloquent.errors import ReleaseError, RequestError, SchemaError
 from siloquent.profile import Column, ProfileSpec, check_report, explain, load_report, report_from_plain, save_report
-from siloquent.profile.plan.canaries import YES, needed, plan_from_plain, sharing_plan, shuffled, vote_canaries
+from siloquent.profile.plan.borders import Borders
+from siloquent.profile.plan.canaries import (
+    YES,
+    needed,
+    plan_from_plain,
+    sharing_plan,
+    shuffled,
+    vote_canaries,
+    vote_places,
+)
 from siloquent.profile.plan.passes import lay_out
 from siloquent.profile.plan.sizes import CHUNK_ELEMENTS, chunks, size_class
 from siloquent.profile.spec import Dependency, parse_dependency, spec_from_plain
@@ -63,6 +72,29 @@ def test_canaries_are_there_from_the_first_pass_on_and_keep_their_share() -> Non
     assert len(kinds) == 5
     assert YES in kinds
     assert set(kinds) - {YES} <= {0, 1, 2}
+
+
+def test_ballots_lie_in_an_order_that_only_those_who_were_told_its_key_know() -> None:
+    orders = [tuple(vote_places(30, bytes([key] * 32), SESSION, 0)) for key in range(20)]
+    assert all(sorted(order) == list(range(30)) for order in orders)
+    assert len(set(orders)) == 20
+    assert vote_places(30, SEED, SESSION, 0) != vote_places(30, SEED, SESSION, 1)
+
+
+def test_what_holds_everywhere_is_found_with_few_votes_where_little_or_nothing_does() -> None:
+    """By the size of the set, 13 columns of which none depends on others take all 53,235 candidates."""
+    borders, asked = Borders(13, 13), 0
+    while candidates := borders.candidates():
+        asked += len(candidates)
+        borders.learn(candidates, [False] * len(candidates))
+    assert (asked, borders.rounds, borders.found()) == (169, 1, [])
+
+
+def test_rounds_of_votes_are_few_however_many_candidates_there_are() -> None:
+    borders = Borders(14, 5)
+    while candidates := borders.candidates():
+        borders.learn(candidates, [False] * len(candidates))
+    assert borders.rounds <= 10
 
 
 def test_a_pass_hides_its_canaries_among_the_queries_and_numbers_all_upwards() -> None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from siloquent.errors import ProtocolError
-from siloquent.federation.crypto.group import IDENTITY, WIDE, Group, split
+from siloquent.federation.crypto.group import IDENTITY, Group, split
 from siloquent.federation.crypto.points import POINT
-from siloquent.federation.crypto.seeds import scalars_of, stream
+from siloquent.federation.crypto.seeds import scalars_of
 
 PAIR = 2 * POINT
 
@@ -28,19 +28,17 @@ def joint_key(group: Group, publics: Sequence[bytes]) -> bytes:
 
 
 def cast(group: Group, votes: Sequence[bool], key: bytes, *, seed: bytes, session: bytes, level: int) -> bytes:
-    """A party's ballots, 64 bytes a candidate: (rG, rK) for yes, two unrelated elements for no.
+    """A party's ballots, 64 bytes a candidate: (rG, rK) for yes; (rG, sK) with another number s, so any pair, for no.
 
     Privacy:
-        Input privacy: under the decisional Diffie-Hellman assumption yes and no look alike to all workers but one.
+        Input privacy: under the decisional Diffie-Hellman assumption yes and no look alike to all workers but one. Both
+        take the same multiplications.
     """
     count = len(votes)
     numbers = scalars_of(group, seed, "ballot", session, level, count=count)
-    first, second = group.base(numbers), group.times_each(key * count, numbers)
-    unrelated = group.from_uniform(stream(seed, "no", session, level, size=2 * WIDE * count))
-    return b"".join(
-        first[at : at + POINT] + second[at : at + POINT] if yes else unrelated[2 * at : 2 * at + PAIR]
-        for yes, at in zip(votes, range(0, POINT * count, POINT), strict=True)
-    )
+    others = scalars_of(group, seed, "no", session, level, count=count)
+    chosen = b"".join(r if yes else s for yes, r, s in zip(votes, split(numbers), split(others), strict=True))
+    return zipped(group.base(numbers), group.times_each(key * count, chosen))
 
 
 def added(group: Group, ballots: Sequence[bytes], count: int) -> bytes:

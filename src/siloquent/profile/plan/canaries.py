@@ -81,12 +81,23 @@ def needed(sets: int, share: Fraction) -> int:
     return max(1, math.ceil(share * sets))
 
 
-def vote_canaries(candidates: int, parties: int, share: Fraction, seed: bytes, session: bytes, level: int) -> list[int]:
-    """What the canaries of a level say: ``YES`` or the party that says no; about ``share`` of the candidates."""
+def vote_canaries(
+    candidates: int, parties: int, share: Fraction, seed: bytes, session: bytes, number: int
+) -> list[int]:
+    """What the canaries of a round say: ``YES`` or the party that says no; about ``share`` of the candidates."""
     count = max(2, math.ceil(share * candidates))
-    words = np.frombuffer(stream(seed, "vote canaries", session, level, size=8 * count), dtype="<u8")
+    words = np.frombuffer(stream(seed, "vote canaries", session, number, size=8 * count), dtype="<u8")
     # One of each kind at least; kinds alternate so that both are always there.
     return [YES if index % 2 == 0 else int(word % parties) for index, word in enumerate(words.tolist())]
+
+
+def vote_places(count: int, order: bytes, session: bytes, number: int) -> list[int]:
+    """Where each of ``count`` ballots of a round stands: the real ones in the search's order first, then canaries.
+
+    Args:
+        order: What the moderator tells parties and no worker.
+    """
+    return shuffled(count, order, session, "votes", number)
 
 
 def shuffled(count: int, seed: bytes, session: bytes, label: str, number: int) -> list[int]:

@@ -65,6 +65,10 @@ class Knowledge:
         """The closure of ``lhs`` under the dependencies of every party."""
         return int(self._within[lhs])
 
+    def closure(self, lhs: int) -> int:
+        """All that ``lhs`` is known to determine, itself included."""
+        return int(self.closed[lhs])
+
     def open(self, lhs: int) -> int:
         """The columns of which it is not known whether they depend on ``lhs``."""
         return int(self._within[lhs] & ~self.closed[lhs] & ~self.refuted[lhs])
@@ -105,6 +109,15 @@ class Knowledge:
         self._noes.append((lhs, right))
         self._follow_noes()
 
+    def learn_verdicts(self, verdicts: Iterable[tuple[FD, bool]]) -> None:
+        """Many answers at once, each whether a left side determines a column."""
+        for (lhs, right), holds in verdicts:
+            if holds:
+                self.closed[lhs] |= 1 << right
+            else:
+                self._noes.append((lhs, right))
+        self._follow()
+
     def minimal(self) -> list[FD]:
         """The minimal dependencies of the union that are known, among the searched left sides."""
         every = np.arange(len(self.closed))
@@ -138,9 +151,13 @@ class Knowledge:
 
     def _follow_noes(self) -> None:
         """Nothing that a set determines gives what the set itself does not."""
-        every = np.arange(len(self.closed))
-        for lhs, right in self._noes:
-            self.refuted[every & ~self.closed[lhs] == 0] |= 1 << right
+        if not self._noes:
+            return
+        lefts, rights = np.array(self._noes, dtype=np.int64).T
+        np.bitwise_or.at(self.refuted, self.closed[lefts], 1 << rights)
+        for column in range(self.columns):  # what a set does not give, no subset gives
+            halves = self.refuted.reshape(-1, 2, 1 << column)
+            halves[:, 0] |= halves[:, 1]
 
 
 def extremes(opens: NDArray[np.bool_], *, largest: bool, count: int) -> list[int]:

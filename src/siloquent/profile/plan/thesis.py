@@ -44,3 +44,7 @@ class Traversal:
         self._sent |= set(self.new_sets(candidates))
         self.found += [candidate for candidate, holds in zip(candidates, verdicts, strict=True) if holds]
         self.level += 1
+
+    def minimal(self) -> list[FD]:
+        """What was found, by right side, number of columns, mask: nothing above a find was ever a candidate."""
+        return sorted(self.found, key=lambda fd: (fd[1], fd[0].bit_count(), fd[0]))

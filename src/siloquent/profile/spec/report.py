@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from siloquent.errors import ReleaseError, RequestError
@@ -105,6 +105,10 @@ class FDReport:
         """SHA-256 of everything but transcript and signatures: what parties confirm."""
         plain = {k: v for k, v in self.to_plain().items() if k not in ("transcript", "signatures")}
         return hashlib.sha256(_canonical(plain).encode()).hexdigest()
+
+    def confirmed_by(self, parties: Iterable[str]) -> FDReport:
+        """This report with the names of ``parties``, which all said that it is theirs."""
+        return replace(self, signatures=dict.fromkeys(parties, f"sha256:{self.digest()}"))
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON takes it."""

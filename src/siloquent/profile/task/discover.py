@@ -1,9 +1,9 @@
-"""The moderator's walk: votes level by level, then plan, request, histograms, rules, until all is known."""
+"""The moderator's walk: votes round by round, then plan, request, histograms, rules, until all is known."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from siloquent.errors import ProtocolError
@@ -13,13 +13,14 @@ from siloquent.federation.crypto.framing import split_batches
 from siloquent.federation.crypto.group import IDENTITY, Group, Ristretto, split
 from siloquent.federation.crypto.keeping import kept_seed
 from siloquent.federation.crypto.points import POINT
+from siloquent.federation.crypto.seeds import SEED, derive
 from siloquent.federation.crypto.votes import joint_key
 from siloquent.federation.crypto.worker import proven_keys
 from siloquent.federation.payload import pack_bytes, pack_json, unpack_bytes, unpack_json, unpack_words
 from siloquent.maths.dependencies import FD, columns_of
 from siloquent.profile import estimate
 from siloquent.profile.plan import canaries as trip
-from siloquent.profile.plan.levels import Levels, minimal
+from siloquent.profile.plan.borders import Borders
 from siloquent.profile.plan.passes import Pass, lay_out
 from siloquent.profile.plan.planner import Excesses, start
 from siloquent.profile.plan.sizes import set_chunks
@@ -123,31 +124,32 @@ class _Walk:
     def _vote(self) -> list[FD]:
         """What holds in every party."""
         spec = self.terms.spec
-        levels = Levels(len(spec.columns), spec.most, spec.empty_lhs)
-        number = 0
-        while candidates := levels.candidates():
+        borders, bits = Borders(len(spec.columns), spec.most, spec.empty_lhs), ""
+        while candidates := borders.candidates():
+            number = borders.rounds
             with_twins = number == 0 and "keys" in spec.kinds
-            verdicts = self._vote_level(number, candidates, with_twins=with_twins)
-            self._tell(f"v9/{number}", {"bits": to_text(verdicts)})
+            verdicts = self._vote_round(number, candidates, bits, with_twins=with_twins)
+            bits = to_text(verdicts)
             self.no_twins = verdicts.pop() if with_twins else self.no_twins
-            levels.learn(verdicts)
+            borders.learn(candidates, verdicts)
             self.votes += len(candidates) + with_twins
-            number += 1
-            self.say(f"votes: level {number}, {len(candidates)} candidates")
-        return minimal(levels.found)
+            self.say(f"votes: round {borders.rounds}, {len(candidates)} candidates")
+        self._tell(f"v0/{borders.rounds}", {"bits": bits})
+        return borders.found()
 
-    def _vote_level(self, number: int, candidates: Sequence[FD], *, with_twins: bool) -> list[bool]:
+    def _vote_round(self, number: int, candidates: Sequence[FD], bits: str, *, with_twins: bool) -> list[bool]:
+        """Hand on the last round's verdicts with this round's ballots: one message less."""
         real, session, share = len(candidates) + with_twins, self.channel.session, self.terms.spec.canaries
         kinds = trip.vote_canaries(real, len(self.sizes), share, self._seed, session, number) if share else []
-        total = real + len(kinds)
-        places = trip.shuffled(total, self._seed, session, "votes", number)[: len(kinds)]
-        hidden = dict(sorted(zip(places, kinds, strict=True)))
+        # Parties know the order of the ballots, workers do not: a bit at its place would say what it is about.
+        order = derive(self._seed, "vote order", session, number, size=SEED)
+        places = trip.vote_places(real + len(kinds), order, session, number)
         digest = digest_of(plain_candidates(candidates))
-        self._tell(f"v0/{number}", {"digest": digest, "canaries": [[place, kind] for place, kind in hidden.items()]})
-        self._order({"do": "vote", "level": number, "count": total})
+        self._tell(f"v0/{number}", {"bits": bits, "digest": digest, "canaries": kinds, "order": order.hex()})
+        self._order({"do": "vote", "level": number, "count": len(places)})
         self.canaries += len(kinds)
-        bits = unpack_bytes(self._from_last(f"v{len(self._workers) + 1}/{number}"))
-        return estimate.real_verdicts(bits, hidden, real)
+        found = unpack_bytes(self._from_last(f"v{len(self._workers) + 1}/{number}"))
+        return estimate.real_verdicts(found, kinds, places)
 
     def _search(self, cfds: list[FD]) -> tuple[list[FD], list[int]]:
         """What holds over all rows together."""
@@ -224,7 +226,7 @@ class _Walk:
             self.passes += 1
             number, first = number + 1, second + len(candidates)
             self.say(f"level {number}: {len(candidates)} candidates")
-        return minimal(traversal.found), []
+        return traversal.minimal(), []
 
     def _occurrences_shared(self, first: int, count: int, chunk: int) -> list[int]:
         """S(X) of so many sets: occurrences of values over all parties, less the number of different values."""
@@ -266,9 +268,8 @@ class _Walk:
         for party, payload in agreed.items():
             if unpack_json(payload) != {"digest": report.digest()}:
                 raise ProtocolError("planner_mismatch", role=party, step="agreed")
-        final = replace(report, signatures=dict.fromkeys(agreed, f"sha256:{report.digest()}"))
-        self._tell("final", final.to_plain())
-        return final
+        self._tell("final", {"agreed": list(agreed)})
+        return report.confirmed_by(agreed)
 
     def _report(self, ufds: list[FD], cfds: list[FD], keys: list[int]) -> FDReport:
         spec = self.terms.spec

@@ -17,13 +17,14 @@ from siloquent.federation.channel import Channel
 from siloquent.federation.crypto.framing import join_batches
 from siloquent.federation.crypto.group import Group, Ristretto
 from siloquent.federation.crypto.keeping import kept_seed, moved_on
+from siloquent.federation.crypto.seeds import SEED
 from siloquent.federation.crypto.votes import joint_key
 from siloquent.federation.crypto.worker import proven_keys
 from siloquent.federation.payload import pack_bytes, pack_json, unpack_bytes, unpack_json
 from siloquent.maths.dependencies import FD
 from siloquent.profile.measure import PartyData, Snapshot
-from siloquent.profile.plan.canaries import YES, plan_from_plain
-from siloquent.profile.plan.levels import Levels, minimal
+from siloquent.profile.plan.borders import Borders
+from siloquent.profile.plan.canaries import YES, plan_from_plain, vote_places
 from siloquent.profile.plan.planner import Bits, Search, start
 from siloquent.profile.plan.sizes import set_chunks
 from siloquent.profile.plan.thesis import Traversal
@@ -151,32 +152,35 @@ class _Walk:
             self.canary_key = unpack_bytes(self.channel.receive("canary", first), 32)
 
     def _vote(self) -> None:
-        """Level by level: what holds in every party."""
+        """Round by round: what holds in every party."""
         spec = self.terms.spec
-        levels = Levels(len(spec.columns), spec.most, spec.empty_lhs)
-        number = 0
-        while candidates := levels.candidates():
+        borders = Borders(len(spec.columns), spec.most, spec.empty_lhs)
+        told = self._told("v0/0")
+        while candidates := borders.candidates():
+            number = borders.rounds
             with_twins = number == 0 and "keys" in spec.kinds
-            self._vote_level(number, candidates, with_twins=with_twins)
-            verdicts = from_text(self._told(f"v9/{number}").get("bits"))
+            self._vote_round(number, told, candidates, with_twins=with_twins)
+            told = self._told(f"v0/{number + 1}")
+            verdicts = from_text(told.get("bits"))
             if len(verdicts) != len(candidates) + with_twins:
-                raise ProtocolError("planner_mismatch", role=self._moderator, step=f"v9/{number}")
+                raise ProtocolError("planner_mismatch", role=self._moderator, step=f"v0/{number + 1}")
             self.no_twins = verdicts.pop() if with_twins else self.no_twins
-            levels.learn(verdicts)
-            number += 1
-            self.say(f"votes: level {number}, {len(candidates)} candidates")
-        self.cfds = minimal(levels.found)
+            borders.learn(candidates, verdicts)
+            self.say(f"votes: round {borders.rounds}, {len(candidates)} candidates")
+        self.cfds = borders.found()
         self._check_own(self.cfds)
 
-    def _vote_level(self, number: int, candidates: Sequence[FD], *, with_twins: bool) -> None:
-        told = self._told(f"v0/{number}")
+    def _vote_round(self, number: int, told: Mapping[str, Any], candidates: Sequence[FD], *, with_twins: bool) -> None:
         if told.get("digest") != digest_of(plain_candidates(candidates)):
             raise ProtocolError("planner_mismatch", role=self._moderator, step=f"v0/{number}")
         if self.channel.sent(self._first, f"v1/{number}"):
             return
         own = [self.data.holds(lhs, right) for lhs, right in candidates]
         own += [self.data.has_no_twins()] if with_twins else []
-        cast = with_canaries(own, told.get("canaries"), self._me, len(self.sizes))
+        canaries = canary_ballots(told.get("canaries"), self._me, len(self.sizes))
+        order = _seed_of(told.get("order"))
+        places = vote_places(len(own) + len(canaries), order, self.channel.session, number)
+        cast = [vote for _, vote in sorted(zip(places, (*own, *canaries), strict=True))]
         ballots = self.data.ballots(cast, self.key, seed=kept_seed(self.channel.state, "own"), level=number)
         self.channel.send(self._first, f"v1/{number}", pack_bytes(ballots))
 
@@ -279,13 +283,13 @@ class _Walk:
             traversal.learn(candidates, verdicts)
             number, first = number + 1, second + len(candidates)
             self.say(f"level {number}: {len(candidates)} candidates")
-        return minimal(traversal.found), []
+        return traversal.minimal(), []
 
-    def _told_report(self, step: str) -> FDReport:
+    def _told_report(self) -> FDReport:
         try:
-            return report_from_plain(self._told(step))
+            return report_from_plain(self._told("report"))
         except ReleaseError:
-            raise ProtocolError("bad_encoding", role=self._moderator, step=step) from None
+            raise ProtocolError("bad_encoding", role=self._moderator, step="report") from None
 
     def _check_own(self, found: Sequence[FD]) -> None:
         """What is said to hold in every party holds on this party's rows."""
@@ -295,7 +299,7 @@ class _Walk:
     def _agree(self, ufds: list[FD], keys: list[int]) -> FDReport:
         """Compare the moderator's report with what this party computed, then confirm it."""
         self._check_own(ufds)
-        report = self._told_report("report")
+        report = self._told_report()
         spec = self.terms.spec
         same = (
             report.ufd == dependencies_of(ufds, spec.columns)
@@ -308,29 +312,37 @@ class _Walk:
         if not same:
             raise ProtocolError("planner_mismatch", role=self._moderator, step="report")
         self.channel.send(self._moderator, "agreed", pack_json({"digest": report.digest()}))
-        final = self._told_report("final")
-        if final.digest() != report.digest():
+        if self._told("final") != {"agreed": list(self.channel.members.parties)}:
             raise ProtocolError("planner_mismatch", role=self._moderator, step="final")
-        return final
+        return report.confirmed_by(self.channel.members.parties)
 
 
-def with_canaries(own: Sequence[bool], canaries: Any, me: int, parties: int) -> list[bool]:
-    """A level's ballots with the canaries in their places.
+def canary_ballots(kinds: Any, me: int, parties: int) -> list[bool]:
+    """What party number ``me`` says on a round's canaries.
 
     Args:
-        canaries: (place among all ballots, ``YES`` or the party that says no), by place.
+        kinds: For each ``YES`` or the party that says no.
+    Raises:
+        ProtocolError: ``bad_encoding``.
+    """
+    if not isinstance(kinds, list) or any(type(kind) is not int or not YES <= kind < parties for kind in kinds):
+        raise ProtocolError("bad_encoding")
+    return [kind != me for kind in kinds]
+
+
+def _seed_of(text: Any) -> bytes:
+    """A seed that was told in hex.
+
     Raises:
         ProtocolError: ``bad_encoding``.
     """
     try:
-        places = {int(place): int(kind) for place, kind in canaries}
+        found = bytes.fromhex(text)
     except (TypeError, ValueError):
         raise ProtocolError("bad_encoding") from None
-    total = len(own) + len(places)
-    if any(not 0 <= place < total for place in places) or any(not YES <= kind < parties for kind in places.values()):
+    if len(found) != SEED:
         raise ProtocolError("bad_encoding")
-    real = iter(own)
-    return [places[place] != me if place in places else next(real) for place in range(total)]
+    return found
 
 
 def _whole_numbers(plain: Any) -> list[int]:
