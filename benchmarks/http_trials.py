@@ -102,16 +102,25 @@ class Running:
             self.process.wait()
 
     def cpu_seconds(self) -> float:
-        """What the process has used of processors so far."""
+        """What the process has used of processors so far, and those of its children that have ended."""
         assert self.process is not None
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
     def memory_bytes(self) -> int:
-        """The process's resident memory."""
+        """The resident memory of the process and its children."""
         assert self.process is not None
-        fields = Path(f"/proc/{self.process.pid}/statm").read_text().split()
-        return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+        return _resident(self.process.pid)
+
+
+def _resident(process: int) -> int:
+    """The resident memory of a process and its children; nothing of those that have just ended."""
+    place, pages = Path(f"/proc/{process}"), 0
+    with suppress(OSError):
+        pages = int((place / "statm").read_text().split()[1])
+        children = [child for task in (place / "task").iterdir() for child in (task / "children").read_text().split()]
+        return pages * os.sysconf("SC_PAGE_SIZE") + sum(_resident(int(child)) for child in children)
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 @contextmanager

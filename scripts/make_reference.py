@@ -54,8 +54,8 @@ HTTP_WORDS = """\
 - Every failure is an `application/problem+json` document with `code`, `detail`, `fix` and `spent`; the codes of tasks
   are those of [errors](errors.md). The server's own: 400 `idempotency_key_missing`, 401 `unauthorised`, 403
   `not_allowed` and `forged`, 404 `not_found`, 413 `body_too_large` and `text_too_long`, 415
-  `unsupported_media_type`, 422 `request_unreadable`, 429 `too_many_requests` and `busy` with `Retry-After`, 431
-  `headers_too_large`, 503 `too_slow`.
+  `unsupported_media_type`, 422 `request_unreadable` and `upload_refused`, 429 `too_many_requests` and `busy` with
+  `Retry-After`, 431 `headers_too_large`, 503 `too_slow`.
 - Answers leave at whole multiples of a slot.
 - What is somebody else's looks as if it were not there."""
 

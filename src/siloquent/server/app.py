@@ -89,7 +89,7 @@ def make_app(folder: Path, settings: Settings) -> Any:
     app.include_router(watchers.alive)
     app.include_router(watchers.router)
     app.state.pages = Pages(app)
-    for part in (access, asking, wizard, declared, gathered, silo_pages, books):
+    for part in (access, asking, declared, wizard, gathered, silo_pages, books):
         app.include_router(part.router)
     headers = {**HEADERS, **({"Strict-Transport-Security": "max-age=31536000"} if settings.is_secure else {})}
     app.add_middleware(BodyLimit, settings=settings, headers=headers)

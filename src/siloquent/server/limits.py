@@ -18,7 +18,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 MOST_HEADER_BYTES = 16 * 2**10
-UPLOADS = ("/v1/uploads", "/tables/upload")
+UPLOADS = ("/v1/uploads", "/declare/upload")
 MOST_REMEMBERED = 10_000
 
 

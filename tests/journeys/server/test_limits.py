@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from journeys.clinic import WARDS
@@ -74,7 +76,7 @@ def test_every_response_says_what_a_browser_may_do_with_it(served: Served) -> No
 @pytest.mark.parametrize(
     ("first", "status"),
     [
-        (b"PAR1", 201),
+        (b"PAR1", 422),
         (b"a,b\n1,2\n", 201),
         (b"PK\x03\x04", 415),
         (b"\x1f\x8b\x08", 415),
@@ -98,3 +100,16 @@ def test_an_upload_above_its_limit_leaves_nothing_behind(tmp_path: Path) -> None
         found = client.post("/v1/uploads", content=(b"a" * 1_000 for _ in range(100)))
         assert found.status_code == 413
         assert list((served.folder / "uploads").iterdir()) == []
+
+
+def test_a_file_that_unpacks_to_gigabytes_is_refused_and_an_honest_one_is_kept(served: Served, tmp_path: Path) -> None:
+    honest = pa.table({"ward": ["A", "B"] * 500, "visits": [[1]] * 1_000})
+    trap = pa.table({"ward": ["A" * 60_000] * 20_000})
+    for name, rows in (("honest", honest), ("trap", trap)):
+        pq.write_table(rows, tmp_path / name, compression="zstd")
+    kept = len(list((served.folder / "uploads").glob("*")))
+    with served.client("owner") as client:
+        found = client.post("/v1/uploads", content=(tmp_path / "trap").read_bytes())
+        assert (found.status_code, found.json()["code"]) == (422, "upload_refused")
+        assert client.post("/v1/uploads", content=(tmp_path / "honest").read_bytes()).status_code == 201
+    assert len(list((served.folder / "uploads").glob("*"))) == kept + 1

@@ -74,8 +74,8 @@ def test_the_slider_says_its_ends_and_moves_the_error(visit: Visit) -> None:
     [
         ("ana", ["/", "/tables", "/tables/visits", "/budget", "/releases", "/jobs", "/help"]),
         ("ana", ["/search", "/dependencies", "/collections"]),
-        ("owner", ["/tables", "/tables/visits", "/tables/new", "/tables/visits/edit", "/budget", "/ledger"]),
-        ("owner", ["/releases", "/jobs", "/tokens", "/sessions", "/search", "/dependencies", "/tables/wizard"]),
+        ("owner", ["/tables", "/tables/visits", "/declare/file", "/tables/visits/edit", "/budget", "/ledger"]),
+        ("owner", ["/releases", "/jobs", "/tokens", "/sessions", "/search", "/dependencies", "/declare"]),
         ("auditor", ["/tables", "/budget", "/ledger", "/releases", "/help", "/sessions"]),
     ],
 )  # fmt: skip

@@ -19,7 +19,7 @@ WARDS = "SELECT ward, COUNT(*) FROM visits GROUP BY ward"
 def uploaded(page: Any, file: Path, content: bytes) -> None:
     """Choose a file in the form and send it."""
     file.write_bytes(content)
-    page.goto("/tables/wizard")
+    page.goto("/declare")
     page.get_by_label("A CSV or Parquet file").set_input_files(file)
     page.get_by_role("button", name="Upload").click()
 
@@ -75,9 +75,38 @@ def test_a_file_that_is_no_table_is_refused_and_leaves_nothing(
     assert not [one for one in (served.folder / "uploads").iterdir() if one.name.startswith(".")]
 
 
+@pytest.mark.parametrize("name", ["wizard", "new", "upload", "file", "edit"])
+def test_a_table_may_have_the_name_of_a_page(visit: Visit, served: Served, name: str) -> None:
+    toml = (served.folder / "schemas" / "visits.toml").read_text().replace('name = "visits"', f'name = "{name}"')
+    with served.client("owner") as client:
+        assert client.put(f"/v1/tables/{name}", json={"toml": toml}).status_code == 200
+    page = visit("owner")
+    page.goto(f"/tables/{name}")
+    page.get_by_role("heading", name=name).wait_for()
+    (served.folder / "schemas" / f"{name}.toml").unlink()
+
+
+def test_a_form_holds_the_columns_of_a_wide_table(visit: Visit, served: Served, tmp_path: Path) -> None:
+    page = visit("owner")
+    names = [f"c{number}" for number in range(300)]
+    uploaded(page, tmp_path / "wide.csv", (",".join(names) + "\n" + ",".join("1" for _ in names) + "\n").encode())
+    page.get_by_label("The table's name").fill("wide")
+    page.locator("#epsilon").fill("1")
+    page.evaluate(
+        "for (const [i, one] of document.querySelectorAll('select[name^=type-]').entries()) {"
+        "  one.value = 'integer'; document.getElementById(`lo-${i}`).value = '0';"
+        "  document.getElementById(`hi-${i}`).value = '9'; }"
+    )
+    page.get_by_role("button", name="Declare").click()
+    page.get_by_role("heading", name="wide").wait_for()
+    with served.client("owner") as client:
+        assert len(client.get("/v1/tables/wide").json()["attributes"]) == len(names)
+    (served.folder / "schemas" / "wide.toml").unlink()
+
+
 def test_an_upload_by_another_origins_form_is_refused(visit: Visit, served: Served, tmp_path: Path) -> None:
     page = visit("owner", expects=(403,))
-    page.goto("/tables/wizard")
+    page.goto("/declare")
     page.evaluate("document.querySelectorAll('input[name=csrf]').forEach((one) => { one.value = 'forged'; })")
     before = len(served.app.state.house.store.all("SELECT id FROM upload"))
     (tmp_path / "x.csv").write_bytes(b"a,b\n1,2\n")
@@ -145,7 +174,7 @@ def test_an_operator_sees_certificate_roles_and_who_waits_and_says_yes(visit: Vi
 
 def test_analysts_have_no_sessions_and_auditors_no_values_of_profiles(visit: Visit, silo: Silo) -> None:
     analyst, auditor = visit("ana", expects=(404,)), visit("auditor", expects=(404,))
-    for page, path in ((analyst, "/sessions"), (analyst, "/tables/wizard"), (auditor, f"/dependencies/{silo.report}")):
+    for page, path in ((analyst, "/sessions"), (analyst, "/declare"), (auditor, f"/dependencies/{silo.report}")):
         page.goto(path)
         assert page.get_by_role("heading", name="Not Found").is_visible()
 

@@ -18,7 +18,7 @@ import pytest
 from benchmarks.hostile_parquet import Node, footer_of, with_footer
 from siloquent.data.engines.base import Limits
 from siloquent.data.sources.files import source_file
-from siloquent.data.sources.parquet import Suspicious, check_parquet
+from siloquent.data.sources.parquet import Suspicious, check_parquet, parquet_header
 from siloquent.data.sources.thrift import CompactReader, Malformed
 from siloquent.errors import DataError, SchemaError
 from siloquent.schema import Block
@@ -283,3 +283,28 @@ def test_a_chunk_beyond_the_file_is_refused_also_in_a_column_that_nobody_asks_fo
     )
     path.write_bytes(with_footer(path.read_bytes(), footer))
     assert "lies where it cannot" in refusal(path)
+
+
+def test_a_file_from_outside_tells_its_columns_and_those_with_lists_do_not_matter(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"age": [1, 2], "many": [[1], [2]]}), tmp_path / "t.parquet")
+    assert parquet_header(tmp_path / "t.parquet") == ["age", "many"]
+    (tmp_path / "no.parquet").write_bytes(b"age\n1\n2\n3\n")
+    with pytest.raises(SchemaError, match="not a Parquet file"):
+        parquet_header(tmp_path / "no.parquet")
+
+
+@pytest.mark.parametrize(("length", "rows"), [(60_000, 20_000), (1_000, 1_200_000)])
+def test_a_text_that_fills_gigabytes_by_being_pointed_at_is_refused_from_outside(
+    tmp_path: Path, length: int, rows: int
+) -> None:
+    pointed = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array(["A" * length]))
+    pq.write_table(pa.table({"ward": pointed}), tmp_path / "t.parquet")
+    with pytest.raises(DataError):
+        parquet_header(tmp_path / "t.parquet")
+
+
+def test_many_short_texts_in_a_large_dictionary_are_taken_from_outside(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    notes = pa.array([f"note {number:08d}" for number in rng.integers(0, 10**8, 100_000).tolist()])
+    pq.write_table(pa.table({"note": notes}), tmp_path / "t.parquet", dictionary_pagesize_limit=2**24)
+    assert parquet_header(tmp_path / "t.parquet") == ["note"]

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from sqlglot import exp
 
 from siloquent.data.engines.base import SOURCE, Limits
-from siloquent.data.sources.files import SourceFile
+from siloquent.data.sources.files import SourceFile, source_file
 from siloquent.data.sources.thrift import CompactReader, Struct
 from siloquent.errors import SchemaError
 
@@ -30,6 +31,7 @@ MOST_HEADER = 2**16
 MOST_UNPACKED = 2**30
 MOST_RATIO = 1_000
 """A file that says it unpacks to more than ``MOST_UNPACKED`` bytes has at least a thousandth of that itself."""
+MOST_WIDE = 2**24
 _DATA, _INDEX, _DICTIONARY, _DATA_V2 = range(4)
 _DELTA_BYTE_ARRAY = 7
 
@@ -264,6 +266,12 @@ def _check_data(page: _Page, limits: Limits) -> None:
 def _check_dictionary(opened: BinaryIO, page: _Page, chunk: _Chunk, limits: Limits) -> None:
     if chunk.kind != "BYTE_ARRAY" or page.unpacked <= limits.value_bytes:
         return
+    if any(length > limits.value_bytes for length in _lengths(opened, page, chunk)):
+        raise Suspicious("a dictionary holds a value that is longer than it may be")
+
+
+def _lengths(opened: BinaryIO, page: _Page, chunk: _Chunk) -> Iterator[int]:
+    """How long each text of a dictionary is; nothing else is unpacked anywhere."""
     import pyarrow as pa
 
     opened.seek(page.at)
@@ -273,6 +281,49 @@ def _check_dictionary(opened: BinaryIO, page: _Page, chunk: _Chunk, limits: Limi
     at = 0
     while at + 4 <= len(data):
         length = int.from_bytes(data[at : at + 4], "little")
-        if length > limits.value_bytes:
-            raise Suspicious("a dictionary holds a value that is longer than it may be")
+        yield length
         at += 4 + length
+
+
+def parquet_header(path: Path) -> list[str]:
+    """The columns' names of a file that came from outside, once all of it was looked at: no row is unpacked.
+
+    Raises:
+        SchemaError: It is not Parquet.
+        DataError: It claims what it does not hold, or its values would fill far more memory than it weighs.
+    """
+    from siloquent.data.engines.duckdb import DuckDBEngine
+
+    straight = path.resolve()
+    file = source_file(straight.name, straight.parent, table=path.stem)
+    limits, file_name = Limits(memory_bytes=2**27, threads=1), path.stem
+
+    def attach(connection: duckdb.DuckDBPyConnection) -> None:
+        with open(file.path, "rb") as opened:
+            _require_parquet(opened, file_name)
+        leaves = _leaves(connection, file)
+        lists = {leaf.column for leaf in leaves if leaf.is_repeated}
+        attach_parquet(connection, file, limits, {one.column for one in leaves} - lists, table=file_name)
+        values = sum(_filled(file, chunk) for chunk in _chunks(connection, file) if not leaves[chunk.leaf].is_repeated)
+        if values > max(MOST_UNPACKED, file.size * MOST_RATIO):
+            raise Suspicious(f"{file.size} bytes hold values of up to {values}")
+
+    engine = DuckDBEngine(attach, files=[file.path], limits=limits, unchanged=file.unchanged)
+    try:
+        return list(engine.schema())
+    finally:
+        engine.close()
+
+
+def _filled(file: SourceFile, chunk: _Chunk) -> int:
+    """The most bytes that the values of a column chunk can take, each written out."""
+    filled, width = 0, 8
+    with open(file.path, "rb") as opened:
+        for page in _pages(opened, chunk):
+            if page.kind != _DICTIONARY:
+                filled += max(page.unpacked, page.values * width)
+            elif chunk.kind == "BYTE_ARRAY":
+                width = max(8, page.unpacked)
+                if width * chunk.rows > MOST_WIDE:  # as if each row held all of it: too much, so it is looked at
+                    width = max(_lengths(opened, page, chunk), default=0)
+    return filled

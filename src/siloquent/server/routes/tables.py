@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from siloquent.documents.money import account_document, exact
 from siloquent.documents.tables import check_report, table_document, table_line
 from siloquent.errors import SchemaError
+from siloquent.server.arrived import parquet_columns
 from siloquent.server.guard import Guarded, House, Who, house_of, require_table
 from siloquent.server.problems import Refused, not_found
 from siloquent.server.routes.bodies import TableBody
@@ -155,7 +156,7 @@ async def kept(request: Request, chunks: AsyncIterator[bytes]) -> dict[str, Any]
     """Write an upload as it arrives, whole or not at all; its document.
 
     Raises:
-        Refused: 415.
+        Refused: 415, it is of no kind that is read here; 422, as ``parquet_columns``.
     """
     house, folder = house_of(request), Path(request.app.state.folder) / "uploads"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -170,6 +171,8 @@ async def kept(request: Request, chunks: AsyncIterator[bytes]) -> dict[str, Any]
             file.flush()
             os.fsync(file.fileno())
         form = form_of(first)
+        if form == "parquet":
+            await parquet_columns(building)
         os.replace(building, folder / f"{number}.{form}")
     finally:
         building.unlink(missing_ok=True)

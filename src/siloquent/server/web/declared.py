@@ -27,7 +27,7 @@ async def list_tables(request: Request) -> Response:
     return render(request, "tables.html", person, tables=listed["tables"])
 
 
-@router.api_route("/tables/new", methods=["GET", "POST"])
+@router.api_route("/declare/file", methods=["GET", "POST"])
 async def declare_table(request: Request) -> Response:
     person = visitor(request, "owner")
     if request.method == "GET":

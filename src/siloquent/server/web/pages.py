@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 HERE = Path(__file__).parent
-MOST_FIELDS = 2_000
+MOST_FIELDS = 3_000
 
 
 class Pages:

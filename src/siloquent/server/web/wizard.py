@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from siloquent.errors import SchemaError, SiloquentError
+from siloquent.server.arrived import parquet_columns
 from siloquent.server.guard import house_of, require_proof
 from siloquent.server.problems import Refused
 from siloquent.server.routes import tables
@@ -21,18 +22,18 @@ from siloquent.server.web.pages import form_of, render, visitor
 
 router = APIRouter(include_in_schema=False)
 TYPES = ("category", "integer", "real", "boolean", "date", "id", "text")
-MOST_COLUMNS = 150
+MOST_COLUMNS = 300
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _CHUNK = 2**20
 
 
-@router.get("/tables/wizard")
+@router.get("/declare")
 async def begin(request: Request) -> Response:
     person = visitor(request, "owner")
     return render(request, "wizard.html", person, uploads=tables.uploads(house_of(request)))
 
 
-@router.post("/tables/upload")
+@router.post("/declare/upload")
 async def upload(request: Request) -> Response:
     person = visitor(request, "owner")
     async with request.form(max_files=1, max_fields=2) as form:
@@ -46,17 +47,17 @@ async def upload(request: Request) -> Response:
                 yield chunk
 
         made = await tables.kept(request, chunks())
-    return RedirectResponse(f"/tables/wizard/{made['id']}", status_code=303)
+    return RedirectResponse(f"/declare/{made['id']}", status_code=303)
 
 
-@router.api_route("/tables/wizard/{upload}", methods=["GET", "POST"])
+@router.api_route("/declare/{upload}", methods=["GET", "POST"])
 async def columns(request: Request, upload: str) -> Response:
     person, house = visitor(request, "owner"), house_of(request)
     found = next((one for one in tables.uploads(house) if one["id"] == upload), None)
     if found is None:
-        raise Refused(404, "not_found", "There is no such upload.", fix="/tables/wizard")
+        raise Refused(404, "not_found", "There is no such upload.", fix="/declare")
     fields, problem = await form_of(request, person) if request.method == "POST" else {}, None
-    names = names_in(Path(request.app.state.folder) / str(found["source"]).partition(":")[2], str(found["form"]))
+    names = await names_in(Path(request.app.state.folder) / str(found["source"]).partition(":")[2], str(found["form"]))
     if request.method == "POST":
         try:
             name, toml = fields.get("name", "").strip(), composed(fields, names, source=str(found["source"]))
@@ -77,8 +78,8 @@ async def columns(request: Request, upload: str) -> Response:
     )
 
 
-def names_in(file: Path, form: str) -> list[str]:
-    """The columns' names: the first line of a CSV file, the footer of a Parquet file; no row is read.
+async def names_in(file: Path, form: str) -> list[str]:
+    """The columns' names: the first line of a CSV file, the footer of a Parquet file; no row is unpacked.
 
     Raises:
         SchemaError: there are none that can be read, or more than a form holds.
@@ -88,24 +89,12 @@ def names_in(file: Path, form: str) -> list[str]:
     if form == "csv":
         names, _, _ = read_csv_header(file)
     else:
-        names = _parquet_names(file)
+        names = await parquet_columns(file)
     if not 1 <= len(names) <= MOST_COLUMNS:
         raise SchemaError(
             f"A form holds 1 to {MOST_COLUMNS} columns, not {len(names)}.", fix="write the table file by hand"
         )
     return list(names)
-
-
-def _parquet_names(file: Path) -> list[str]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        # A footer may claim more than it holds, so both of its limits are set.
-        with pq.ParquetFile(file, thrift_string_size_limit=2**20, thrift_container_size_limit=2**16) as opened:
-            return [str(name) for name in opened.schema_arrow.names]
-    except (OSError, ValueError, pa.ArrowException):
-        raise SchemaError("This is no Parquet file that can be read.", fix="upload it again") from None
 
 
 def composed(fields: Mapping[str, str], names: list[str], *, source: str) -> str:
