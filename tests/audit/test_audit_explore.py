@@ -189,7 +189,8 @@ def test_a_sum_charged_as_if_values_ended_at_half_their_bound_is_caught(name: st
 def test_a_sum_charged_for_adding_a_row_where_one_is_replaced_is_caught(name: str) -> None:
     """The factor of two in L1, and in squared L2, that a replaced row costs."""
     added = planned(SUMS % 2_500_000, name, "add-remove")
-    assert_caught(noise_again(added), PAIRS["replace-one"], n=MANY, **claim(added))
+    runs = MANY if name == "pure" else 5 * MANY  # delta hides most of what two rows show
+    assert_caught(noise_again(added), PAIRS["replace-one"], n=runs, **claim(added))
 
 
 def test_the_top_of_counts_charged_as_monotone_where_rows_are_replaced_is_caught() -> None:
@@ -199,7 +200,7 @@ def test_the_top_of_counts_charged_as_monotone_where_rows_are_replaced_is_caught
     assert not found.event.monotone
     half = replace(found, chosen=replace(found.chosen, event=replace(found.event, monotone=True)))
     ahead = [(0, 0, 5), (0, 0, 5), (2, 2, 5)]
-    assert_caught(release(half), ([*ahead, (0, 0, 5)], [*ahead, (2, 2, 5)]), n=2 * N, **claim(half))
+    assert_caught(release(half), ([*ahead, (0, 0, 5)], [*ahead, (2, 2, 5)]), n=4 * N, **claim(half))
 
 
 def test_a_sum_of_steps_charged_as_one_of_units_is_caught() -> None:

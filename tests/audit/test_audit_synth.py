@@ -146,7 +146,7 @@ def test_the_report_keeps_its_price(law: str) -> None:
 def test_a_report_priced_like_one_marginal_is_caught() -> None:
     noise = (noise_for("laplace", Fraction(2), 1), noise_for("laplace", Fraction(2), 1))
     wide = (Noise("laplace", noise[0].parameter / 4, 1), noise[1])
-    assert_caught(reports(wide), PAIRS["add-remove", ROW], n=4_000, **claim(*(n.event for n in noise), law="laplace"))
+    assert_caught(reports(wide), PAIRS["add-remove", ROW], n=8_000, **claim(*(n.event for n in noise), law="laplace"))
 
 
 def report_noise(law: str, ones: int, twos: int) -> tuple[Noise, Noise]:

@@ -62,7 +62,7 @@ def test_gradients_of_rows_that_were_not_sampled_are_caught() -> None:
     def all_rows(rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
         return steps(rows, n, rate=rate, multiplier=1.0, sampled=False)
 
-    assert_caught(all_rows, PAIR, n=20_000, **claim(rate, 1.0))
+    assert_caught(all_rows, PAIR, n=80_000, **claim(rate, 1.0))
 
 
 def test_noise_without_the_check_of_norms_is_caught() -> None:

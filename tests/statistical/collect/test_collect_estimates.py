@@ -116,7 +116,7 @@ def test_intervals_hold_as_often_as_they_say() -> None:
 
 def test_the_coverage_test_catches_errors_that_are_too_small() -> None:
     with pytest.raises(AssertionError, match="hits in"):
-        coverage(intervals(shrink=0.6))
+        coverage(intervals(shrink=0.5))
 
 
 def test_averages_are_near_the_truth_and_their_intervals_hold() -> None:

@@ -74,9 +74,9 @@ def test_the_mass_function_of_a_step_is_exact() -> None:
 
 @pytest.mark.parametrize("b_next", [Fraction(1), Fraction(1, 2)], ids=str)
 def test_the_rule_for_continuous_noise_is_caught(b_next: Fraction) -> None:
-    b = b_next * Fraction(6, 5)
-    fine = add_laplace(np.zeros(DRAWS, dtype=np.int64), scale=b_next)
-    stay = coins(rational_weight((b_next / b) ** 2), size=DRAWS)
+    b, draws = b_next * Fraction(6, 5), 4 * DRAWS  # so many that a wrong chain passes once in 10^9 runs
+    fine = add_laplace(np.zeros(draws, dtype=np.int64), scale=b_next)
+    stay = coins(rational_weight((b_next / b) ** 2), size=draws)
     coarse = np.where(stay, fine, add_laplace(fine, scale=b))
     with pytest.raises(AssertionError, match="chi-square"):
         laws.assert_law(coarse, laws.laplace(b))

@@ -128,8 +128,11 @@ def test_intervals_cover_at_least_as_often_as_they_say(projections: str, epsilon
         given = {"rows": 64, "projections": projections, "budget": Budget(epsilon=epsilon)}
         made = plan(spec(**given), schema(), seed=seed)
         exact = count_dense(made.hash_plan.hashes, places, np.zeros(1_000, np.int64))  # type: ignore[arg-type]
-        found = ask(as_sketch(made, noisy(made, exact, made.parameter), np.array([1_000])), Density(points))
-        covered.append(((found.low <= expected) & (expected <= found.high)).mean())
+        held = []
+        for _ in range(4):  # so that the noise moves the mean by .0026: a right program's is never below .93
+            found = ask(as_sketch(made, noisy(made, exact, made.parameter), np.array([1_000])), Density(points))
+            held.append(((found.low <= expected) & (expected <= found.high)).mean())
+        covered.append(np.mean(held))
     # Points of one sketch hang together, so a sketch is one draw; its share of covered points varies by .08.
     mean, deviation = float(np.mean(covered)), float(np.std(covered, ddof=1)) / np.sqrt(60)
     assert mean > 0.95 - 6 * deviation - 0.005
