@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -92,6 +93,12 @@ class Done:
         assert self.out.count("\n") == 1, f"not one document: {self.out!r}"
         found: dict[str, Any] = json.loads(self.out)
         return found
+
+    @property
+    def again(self) -> tuple[str, ...]:
+        """The words after ``siloquent`` that, it said, ask the same again for nothing."""
+        (line,) = [line for line in self.err.splitlines() if line.startswith("Again, for free: siloquent ")]
+        return tuple(shlex.split(line)[4:])
 
 
 Types = Callable[..., Done]

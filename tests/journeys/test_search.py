@@ -53,6 +53,16 @@ def test_the_price_of_an_offer_is_shown_first_and_costs_nothing(office: Person) 
     assert office.spent("air@1") == before
 
 
+def test_who_names_no_key_is_told_how_offers_and_requests_are_free_the_second_time(office: Person) -> None:
+    request = ("search", "find", "lungs", "--target", "score", "--features", "age", "--by", "postcode")
+    for words, table in ((OFFER, "air"), ((*request, "--epsilon", "1", "-o", "found.json"), "lungs")):
+        once = office.types(*words, "--yes")
+        paid = office.spent(f"{table}@1")
+        again = office.types(*once.again)
+        assert (again.status, office.spent(f"{table}@1")) == (0, paid), again
+    assert "Again, for free" not in office.types(*request).err  # local scoring costs nothing anyway
+
+
 def test_what_cannot_work_is_said_before_it_is_paid_for(office: Person) -> None:
     before = office.spent("air@1")
     faint = (*OFFER[:8], "0.01")

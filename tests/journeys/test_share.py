@@ -93,6 +93,14 @@ def test_three_clinics_release_ask_and_learn(silos: dict[str, Path], at: Types) 
     assert spent(silos["hill"]) == 0
 
 
+def test_who_names_no_key_is_told_how_it_is_free_the_second_time(silos: dict[str, Path], at: Types) -> None:
+    once = at("north", *RELEASE, "--yes", "-o", "north.share")
+    paid = spent(silos["north"])
+    assert once.again[:2] == ("--workspace", str(silos["north"]))
+    again = at("north", *once.again[2:])
+    assert (again.status, spent(silos["north"])) == (0, paid)
+
+
 def test_a_file_describes_a_release(silos: dict[str, Path], at: Types, tmp_path: Path) -> None:
     path = tmp_path / "ill.toml"
     path.write_text(

@@ -119,6 +119,15 @@ def test_a_key_makes_it_free_the_second_time(owner: Person, types: Types) -> Non
     assert types("release", "show", one["id"]).status == 0
 
 
+def test_who_names_no_key_is_told_how_it_is_free_the_second_time(owner: Person, types: Types) -> None:
+    once = types(*BUILD, "--yes", "-o", "once")
+    paid, shown = owner.spent(), types("sketch", "show", "once").out
+    again = types(*once.again)
+    assert (again.status, owner.spent(), types("sketch", "show", "once").out) == (0, paid, shown)
+    assert "Again, for free" not in again.err  # nothing was paid, and who asked knows the key
+    assert "Again" not in types(*BUILD, "--yes", "--quiet", "-o", "quiet").err
+
+
 def test_sketches_of_one_plan_are_added_up(owner: Person, types: Types) -> None:
     assert types("sketch", "plan", *BUILD[2:], "-o", "plan.json").status == 0
     other = create_workspace(owner.folder / "river")

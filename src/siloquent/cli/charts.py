@@ -6,8 +6,8 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
+from siloquent.cli.places import write_new
 from siloquent.cli.screen import Screen
-from siloquent.cli.sketch_files import write_text
 from siloquent.documents.plain import clean
 from siloquent.errors import RequestError
 
@@ -58,5 +58,5 @@ def write_charts(screen: Screen, answer: Answer, file: Path) -> None:
     """
     for number, picture in enumerate(answer.pictures(), 1):
         path = file if number == 1 else file.with_name(f"{file.stem}-{number}{file.suffix}")
-        write_text(path, picture.svg())
+        write_new(path, picture.svg())
         screen.note(f"The picture is in {path}.")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from siloquent.cli.commands import Options, command
-from siloquent.cli.sketch_files import in_workspace
+from siloquent.cli.places import in_workspace
 from siloquent.errors import RequestError
 
 NAMED = "A collection's name among the workspace's, walks-1, or a document as a path with /."

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from siloquent.cli.sketch_files import in_workspace
+from siloquent.cli.places import in_workspace, write_new
 from siloquent.errors import RequestError, UnknownName
 
 if TYPE_CHECKING:
@@ -125,12 +125,9 @@ def write_bytes(options: Options, output: str, data: bytes) -> Path:
     path = in_collections(options, output)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb") as file:
-            file.write(data)
-    except FileExistsError:
-        raise RequestError(f"{path} is there already.", fix="name another file, or remove it") from None
     except OSError as failed:
         raise RequestError(f"{path} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None
+    write_new(path, data)
     return path
 
 

@@ -12,9 +12,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from siloquent.cli.places import write_new
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT, Screen
-from siloquent.cli.sketch_files import write_text
 from siloquent.documents.plain import label, number, step_for
 from siloquent.errors import RequestError
 
@@ -229,9 +229,9 @@ def keep_answer(output: Path, answer: Answer) -> None:
         picture = picture_of(answer)
         if picture is None:
             raise RequestError("A picture shows one group column.", fix="GROUP BY one attribute, or -o rows.csv")
-        write_text(output, picture.svg() + "\n")
+        write_new(output, picture.svg() + "\n")
         return
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerows([answer.columns, *([_plain(value) for value in row] for row in answer.rows)])
-    write_text(output, text.getvalue())
+    write_new(output, text.getvalue())

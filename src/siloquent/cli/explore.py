@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,15 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from siloquent.cli.commands import Options, command
-from siloquent.cli.paying import CHARGED
+from siloquent.cli.paying import Dry, Key, MaxCost, Yes, new_key, telling_what_stands
 from siloquent.cli.prices import agreed, show_price
-from siloquent.cli.problems import Interrupted
 from siloquent.cli.questions import Typed, fixes_as_commands, parsed, question_text, typed
-from siloquent.errors import ReleaseError, SiloquentError
+from siloquent.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from siloquent.door import Session
     from siloquent.explore import Answer, CompositeExplanation, Explanation, Query
 
@@ -48,14 +43,10 @@ def ask(
     options: Options,
     question: Question = None,
     file: File = None,
-    key: Annotated[
-        str | None, typer.Option("--key", help="A name for this question: asking again with it is free.")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Pay the price without being asked.")] = False,
-    max_cost: Annotated[
-        str | None, typer.Option("--max-cost", metavar="X", help="Pay up to X in the account's epsilon or rho.")
-    ] = None,
-    dry: Annotated[bool, typer.Option("--explain", help="Only say what it would cost.")] = False,
+    key: Key = None,
+    yes: Yes = False,
+    max_cost: MaxCost = None,
+    dry: Dry = False,
     full: Annotated[bool, typer.Option("--full", help="Values with all their digits.")] = False,
     all_rows: Annotated[bool, typer.Option("--all", help="Every row, however many.")] = False,
     chart: Annotated[bool, typer.Option("--chart", help="Draw the values with their intervals, too.")] = False,
@@ -81,9 +72,9 @@ def ask(
         if not agreed(asked, explanation, yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was asked, nothing was spent.")
             return 2
-        key = f"cli-{uuid.uuid4().hex[:12]}" if key is None else key
+        key = new_key() if key is None else key
         again = replace(asked, key=key).ask("--yes")
-        with _telling_what_was_spent(session, key, again), fixes_as_commands(asked, query):
+        with telling_what_stands(session, key, again), fixes_as_commands(asked, query):
             answer = session.ask(query, key=key, max_cost=max_cost)
             if save:
                 _save(options, session, answer, again)
@@ -101,29 +92,6 @@ def ask(
 def _explained(asked: Typed, session: Session, query: Query) -> Explanation | CompositeExplanation:
     with fixes_as_commands(asked, query):
         return session.explain(replace(query, explain=False))
-
-
-@contextmanager
-def _telling_what_was_spent(session: Session, key: str, again: str) -> Iterator[None]:
-    """Whatever goes wrong inside says whether it was charged, as the ledger knows it, and how to go on for free."""
-    before = session.ledger.head().seq
-    try:
-        yield
-    except KeyboardInterrupt:
-        if _is_charged(session, key, before):
-            raise Interrupted(CHARGED, again) from None
-        raise
-    except Exception as failed:  # allowed: adds what was spent and how to ask again, and raises on
-        if _is_charged(session, key, before):
-            failed.add_note(f"Again, without paying twice: {again}")
-            if isinstance(failed, SiloquentError):
-                failed.spent = CHARGED
-        raise
-
-
-def _is_charged(session: Session, key: str, before: int) -> bool:
-    entries = session.ledger.entries(after=before)
-    return any(entry.kind == "reserve" and str(entry.body.get("key", "")).endswith(f":{key}") for entry in entries)
 
 
 def _save(options: Options, session: Session, answer: Answer, again: str) -> None:

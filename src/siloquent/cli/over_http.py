@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -11,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
+from siloquent.cli.paying import new_key
 from siloquent.cli.prices import agreed, show_price
 from siloquent.cli.questions import Typed, fixes_as_commands, parsed, question_text, typed
 from siloquent.cli.screen import LEFT, RIGHT
@@ -73,7 +73,7 @@ def ask(
         if not agreed(asked, told, yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was asked, nothing was spent.")
             return 2
-        key = f"cli-{uuid.uuid4().hex[:12]}" if key is None else key
+        key = new_key() if key is None else key
         again = replace(asked, key=key).ask("--yes")
         with fixes_as_commands(asked, query):
             answer = session.ask(query, key=key, max_cost=max_cost)

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
+import typer
+
+from siloquent.cli.problems import Interrupted
 from siloquent.errors import RequestError, SiloquentError
 
 if TYPE_CHECKING:
     from siloquent.cli.commands import Options
     from siloquent.door import Session
     from siloquent.schema import TableSchema
+
+# The options of every command that pays.
+Epsilon = Annotated[str | None, typer.Option("--epsilon", help="What it may cost, in epsilon.")]
+Rho = Annotated[str | None, typer.Option("--rho", help="What it may cost, in rho (zCDP accounts).")]
+Key = Annotated[str | None, typer.Option("--key", help="A name for this request: asking again with it is free.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Pay the price without being asked.")]
+MaxCost = Annotated[
+    str | None, typer.Option("--max-cost", metavar="X", help="Pay up to X in the account's epsilon or rho.")
+]
+Dry = Annotated[bool, typer.Option("--explain", help="Only say what it would cost.")]
 
 
 class Priced(Protocol):
@@ -60,13 +74,45 @@ def agreed(options: Options, price: str, *, what: str, question: str, yes: bool,
 
 
 @contextmanager
-def charged(options: Options, session: Session, key: str) -> Iterator[None]:
-    """What fails in here after the charge says that it stands, and how to go on without paying twice."""
+def charged(options: Options, session: Session, key: str | None) -> Iterator[str]:
+    """What is paid for in here, under ``key`` or a new one; afterwards, how to have it again for nothing."""
+    own = key or new_key()
+    given = [] if "--key" in options.typed else ["--key", own]
+    consent = [] if {"--yes", "--max-cost"} & set(options.typed) else ["--yes"]
+    again = options.again(*given, *consent)
+    with telling_what_stands(session, own, again) as is_charged:
+        yield own
+    if is_charged():
+        options.screen.note(f"\nAgain, for free: {again}")
+
+
+@contextmanager
+def telling_what_stands(session: Session, key: str, again: str) -> Iterator[Callable[[], bool]]:
+    """Whatever goes wrong inside says whether it was charged, as the ledger knows it, and how to go on for free.
+
+    Args:
+        again: The command that asks the same under ``key``.
+    """
     before = session.ledger.head().seq
+
+    def is_charged() -> bool:
+        entries = session.ledger.entries(after=before)
+        return any(one.kind == "reserve" and str(one.body.get("key", "")).endswith(f":{key}") for one in entries)
+
     try:
-        yield
-    except SiloquentError as failed:
-        if any(entry.kind == "reserve" for entry in session.ledger.entries(after=before)):
-            failed.spent = CHARGED
-            failed.add_note(f"Again, without paying twice: {options.again('--key', key)}")
+        yield is_charged
+    except KeyboardInterrupt:
+        if is_charged():
+            raise Interrupted(CHARGED, again) from None
         raise
+    except Exception as failed:  # allowed: adds what was spent and how to ask again, and raises on
+        if is_charged():
+            failed.add_note(f"Again, without paying twice: {again}")
+            if isinstance(failed, SiloquentError):
+                failed.spent = CHARGED
+        raise
+
+
+def new_key() -> str:
+    """A key for a request that was given none."""
+    return f"cli-{uuid.uuid4().hex[:12]}"

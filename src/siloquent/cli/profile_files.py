@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from siloquent.cli.federation_words import since
-from siloquent.cli.search_files import read_toml
-from siloquent.cli.sketch_files import in_workspace, release_path
+from siloquent.cli.places import in_workspace, read_toml, release_path
 from siloquent.errors import RequestError, UnknownName
 
 if TYPE_CHECKING:

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from siloquent.cli.commands import Options, command
-from siloquent.cli.paying import price_words
+from siloquent.cli.paying import Dry, Epsilon, Key, MaxCost, Rho, Yes, agreed, charged, price_words
+from siloquent.cli.places import place_in, release_path, write_new, write_rows
 from siloquent.cli.problems import clean_lines
-from siloquent.cli.search_files import catalogue_path, offer_of, place_in, plan_at, request_of
-from siloquent.cli.sketch_files import release_path, write_text
-from siloquent.errors import RequestError, SiloquentError
+from siloquent.cli.search_files import catalogue_path, offer_of, plan_at, request_of
+from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
     from siloquent.door import Session
     from siloquent.search import OfferSpec
 
-CHARGED = "the price is charged; asking again with the same --key costs no more"
 PLACE = "A name in the workspace (default: catalogue), or a path with /."
 Features = Annotated[str | None, typer.Option("--features", metavar="A,B", help="The attributes, with commas.")]
 By = Annotated[
     list[str] | None,
     typer.Option("--by", metavar="KEY", help="A join key; several times; A+B for both together; A:2 with a parent."),
 ]
-Epsilon = Annotated[str | None, typer.Option("--epsilon", help="What it may cost, in epsilon.")]
-Rho = Annotated[str | None, typer.Option("--rho", help="What it may cost, in rho (zCDP accounts).")]
 Ranges = Annotated[
     str, typer.Option("--ranges", metavar="WHICH", help="declared, or quantiles: estimated for a tenth of the price.")
 ]
@@ -34,12 +30,6 @@ Order = Annotated[
     int, typer.Option("--order", metavar="K", help="3 or 4: products of so many, for logistic models of unions.")
 ]
 CatalogueOption = Annotated[str | None, typer.Option("--catalogue", metavar="DIR", help=PLACE)]
-Key = Annotated[str | None, typer.Option("--key", help="A name for this request: asking again with it is free.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Pay the price without being asked.")]
-MaxCost = Annotated[
-    str | None, typer.Option("--max-cost", metavar="X", help="Pay up to X in the account's epsilon or rho.")
-]
-Dry = Annotated[bool, typer.Option("--explain", help="Only say what it would cost.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -100,55 +90,29 @@ def offer(
         if not _agreed(options, session, spec, yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was offered, nothing was spent.")
             return 2
-        key = f"cli-{uuid.uuid4().hex[:12]}" if key is None else key
-        with _Charged(session, key):
-            made = session.search.offer(spec, key=key, max_cost=max_cost)
+        with charged(options, session, key) as own_key:
+            made = session.search.offer(spec, key=own_key, max_cost=max_cost)
             folder = session.search.save(made, place)
             if catalogue is not None:
                 session.search.publish(made, catalogue_path(options, catalogue))
-    if options.as_json:
-        options.screen.document({**offer_document(made, folder), "key": key})
-    else:
-        show_offer(options.screen, made, folder)
-        if catalogue is None:
-            options.screen.note(f"\nNext: {options.shell('search', 'catalogue', 'add', 'catalogue', folder.name)}")
+            if options.as_json:
+                options.screen.document({**offer_document(made, folder), "key": own_key})
+            else:
+                show_offer(options.screen, made, folder)
+                if catalogue is None:
+                    then = options.shell("search", "catalogue", "add", "catalogue", folder.name)
+                    options.screen.note(f"\nNext: {then}")
     return None
 
 
-class _Charged:
-    """What fails in here after the charge says that it stands, and how to go on without paying twice."""
-
-    def __init__(self, session: Session, key: str) -> None:
-        self._session, self._key, self._before = session, key, session.ledger.head().seq
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, failed: object, trace: object) -> None:
-        if isinstance(failed, SiloquentError) and any(
-            entry.kind == "reserve" for entry in self._session.ledger.entries(after=self._before)
-        ):
-            failed.spent = CHARGED
-            failed.add_note(f"Again, without paying twice: the same command with --key {self._key}")
-
-
 def _agreed(options: Options, session: Session, spec: OfferSpec, *, yes: bool, max_cost: str | None) -> bool:
-    """Whether the price may be paid: said beforehand, or now by somebody at the terminal.
-
-    Raises:
-        RequestError: nobody said so, and nobody is there to ask.
-    """
-
+    """Whether the price may be paid, after what the plan has to say about it."""
     planned = session.search.explain(spec)
     for note in planned.notes:  # whether it can work is said before it is paid for, also where nobody is asked
         options.screen.warn(clean_lines(note))
-    if yes or max_cost is not None:
-        return True
     price = price_words(planned)
-    if not options.screen.can_ask:
-        raise RequestError(f"This costs {price}, and nobody is here to agree to it.", fix="the same command with --yes")
-    options.screen.warn(f"A release of {spec.table}'s sums costs {price}. What is done with it costs nothing.")
-    return options.screen.confirm("Release them?")
+    what = f"A release of {spec.table}'s sums costs {price}. What is done with it costs nothing."
+    return agreed(options, price, what=what, question="Release them?", yes=yes, max_cost=max_cost)
 
 
 def add(
@@ -228,7 +192,7 @@ def find(
     with options.session() as session:
         spec = request_of(options, request, given)
         place = None if output is None else place_in(options, output)
-        if place is not None and place.exists():
+        if place is not None and place.exists() and key is None:
             raise RequestError(f"{place} is there already.", fix="name another file with -o, or remove it")
         if spec.scoring == "platform":
             if dry:
@@ -245,17 +209,17 @@ def find(
             raise RequestError(
                 "Local scoring costs nothing, so there is nothing to explain.", fix="leave --explain out"
             )
-        own_key = f"cli-{uuid.uuid4().hex[:12]}" if key is None else key
-        with _Charged(session, own_key):
+        with charged(options, session, key) as own_key:
             found = session.search.find(spec, catalogue_path(options, catalogue), key=own_key, max_cost=max_cost)
-        if place is not None:
-            write_text(place, found.plan.to_json())
-    if options.as_json:
-        options.screen.document({**found_document(found, place), "key": own_key if found.guarantee else ""})
-    else:
-        show_found(options.screen, found, place)
-        if place is not None and found.plan.steps:
-            options.screen.note(f"\nNext: {options.shell('search', 'augment', str(output), '-o', 'augmented.parquet')}")
+            if place is not None:
+                write_new(place, found.plan.to_json())
+            if options.as_json:
+                options.screen.document({**found_document(found, place), "key": own_key if found.guarantee else ""})
+            else:
+                show_found(options.screen, found, place)
+                if place is not None and found.plan.steps:
+                    then = options.shell("search", "augment", str(output), "-o", "augmented.parquet")
+                    options.screen.note(f"\nNext: {then}")
     return None
 
 
@@ -272,7 +236,7 @@ def augment(
 ) -> None:
     """Add the found features, with their standard errors, to your own rows: for their owner alone."""
     from siloquent.cli.screen import LEFT, RIGHT
-    from siloquent.releases import FORMATS, write_table
+    from siloquent.releases import FORMATS
 
     options.require_owner("augment shows rows as they are, so it")
     if output is None:
@@ -285,10 +249,7 @@ def augment(
         raise RequestError(f"{place} is there already.", fix="name another file with -o, or remove it")
     with options.session() as session:
         rows = session.search.augment(chosen, table)
-    try:
-        write_table(place, rows, form)
-    except OSError as failed:
-        raise RequestError(f"{place} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None
+    write_rows(place, rows)
     added = [step.name for step in chosen.steps]
     if options.as_json:
         options.screen.document(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import re
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from siloquent.cli.sketch_files import in_workspace
+from siloquent.cli.places import in_workspace, place_in, read_toml
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
@@ -17,8 +14,7 @@ if TYPE_CHECKING:
     from siloquent.search import AugmentPlan, OfferSpec, RequestSpec
 
 CATALOGUE = "catalogue"
-MOST_TOML, MOST_PLAN = 2**16, 2**28
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+MOST_PLAN = 2**28
 
 
 def offer_of(options: Options, table: str, given: dict[str, Any]) -> OfferSpec:
@@ -106,24 +102,7 @@ def keys_of(by: Sequence[str] | None) -> list[dict[str, Any]]:
 
 def catalogue_path(options: Options, given: str | None) -> Path:
     """A catalogue's folder: a plain name is one in the workspace, anything with a / a path."""
-    if given is not None and ("/" in given or os.sep in given):
-        return Path(given)
     return place_in(options, given or CATALOGUE)
-
-
-def place_in(options: Options, name: str) -> Path:
-    """A file or folder: a plain name is one in the workspace, anything with a / a path.
-
-    Raises:
-        WorkspaceError: There is no workspace for a plain name. RequestError: The name is none.
-    """
-    from siloquent.schema.workspace import find_workspace, read_workspace
-
-    if "/" in name or os.sep in name:
-        return Path(name)
-    if not _NAME.fullmatch(name):
-        raise RequestError(f"{name!r} is no name for a file.", fix="letters, digits, '_', '.' and '-'")
-    return read_workspace(options.workspace or find_workspace(Path.cwd())).folder / name
 
 
 def plan_at(options: Options, name: str) -> AugmentPlan:
@@ -141,19 +120,3 @@ def plan_at(options: Options, name: str) -> AugmentPlan:
         return plan_from_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         raise RequestError(f"{path} cannot be read.", fix="siloquent search find REQUEST.toml -o PLAN.json") from None
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """A small TOML file.
-
-    Raises:
-        RequestError: It cannot be read, is too large, or is no TOML.
-    """
-    try:
-        if path.stat().st_size > MOST_TOML:
-            raise RequestError(f"{path} is too large for a request.")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        raise RequestError(f"{path} cannot be read.", fix="name a file that is there") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as wrong:
-        raise RequestError(f"{path} is no TOML: {wrong}.") from None

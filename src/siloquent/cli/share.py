@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from siloquent.cli.commands import Options, command
-from siloquent.cli.paying import agreed, charged, price_words
-from siloquent.cli.search_files import place_in
-from siloquent.cli.share_files import releases_at, share_spec_of, table_of, write_new, write_rows
+from siloquent.cli.paying import Dry, Epsilon, Key, MaxCost, Rho, Yes, agreed, charged, price_words
+from siloquent.cli.places import place_in, write_new, write_rows
+from siloquent.cli.share_files import releases_at, share_spec_of, table_of
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
@@ -24,8 +23,6 @@ Releases = Annotated[
 ]
 Label = Annotated[str | None, typer.Option("--label", help="What is to be predicted.")]
 Features = Annotated[str | None, typer.Option("--features", metavar="A,B", help="From what, with commas.")]
-Epsilon = Annotated[str | None, typer.Option("--epsilon", help="What it may cost, in epsilon.")]
-Rho = Annotated[str | None, typer.Option("--rho", help="What it may cost, in rho (zCDP accounts).")]
 MethodOption = Annotated[str | None, typer.Option("--method", help="marginals (default), gram, moments or tree.")]
 Agents = Annotated[int | None, typer.Option("--agents", help="How many silos take part, to say how noisy it gets.")]
 Overlap = Annotated[int | None, typer.Option("--overlap", help="In how many silos one person may have rows.")]
@@ -56,21 +53,17 @@ def release(
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Also write it as one file, to send. " + PLACE)
     ] = None,
-    key: Annotated[
-        str | None, typer.Option("--key", help="A name for this release: asking again with it is free.")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Pay the price without being asked.")] = False,
-    max_cost: Annotated[
-        str | None, typer.Option("--max-cost", metavar="X", help="Pay up to X in the account's epsilon or rho.")
-    ] = None,
-    dry: Annotated[bool, typer.Option("--explain", help="Only say what it would cost.")] = False,
+    key: Key = None,
+    yes: Yes = False,
+    max_cost: MaxCost = None,
+    dry: Dry = False,
 ) -> int | None:
     """Release a table's statistics about a label, for other silos to learn from; the price is shown first."""
     from siloquent.cli.share_words import plan_document, release_document, show_plan, show_release
 
     given = locals()
     with options.session() as session:
-        spec = share_spec_of(table, given)
+        spec = share_spec_of(options, table, given)
         planned, left = session.share.explain(spec), session.left(spec.table)
         if dry:
             if options.as_json:
@@ -86,19 +79,18 @@ def release(
         if not agreed(options, price, what=what, question="Release it?", yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was released, nothing was spent.")
             return 2
-        key = f"cli-{uuid.uuid4().hex[:12]}" if key is None else key
-        with charged(options, session, key):
-            made = session.share.release(spec, key=key, max_cost=max_cost)
+        with charged(options, session, key) as own_key:
+            made = session.share.release(spec, key=own_key, max_cost=max_cost)
             folder = session.share.save(made)
             if place is not None:
                 write_new(place, made.to_bytes())
-    if options.as_json:
-        options.screen.document({**release_document(made, folder), "key": key})
-    else:
-        show_release(options.screen, made, folder)
-        sent = place if place is not None else folder
-        then = options.shell("share", "advise", spec.table, "THEIRS")
-        options.screen.note(f"\nSend {sent} to the other silos, and get theirs. Then: {then}")
+            if options.as_json:
+                options.screen.document({**release_document(made, folder), "key": own_key})
+            else:
+                show_release(options.screen, made, folder)
+                sent = place if place is not None else folder
+                then = options.shell("share", "advise", spec.table, "THEIRS")
+                options.screen.note(f"\nSend {sent} to the other silos, and get theirs. Then: {then}")
     return None
 
 
@@ -115,7 +107,7 @@ def hold(
 
     role = read_bundle(bundle)
     with options.session() as session:
-        spec = share_spec_of(table, {})
+        spec = share_spec_of(options, table, {})
         invitation = invitation_of(session, spec)
     members = tuple(one.name for one in role.roster.roles if one.kind in ("party", "worker"))
     held = moderate(role, invitation, members, collect_sum)

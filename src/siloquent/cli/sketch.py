@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,18 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from siloquent.cli.commands import Options, command
-from siloquent.cli.paying import agreed, charged, price_words
-from siloquent.cli.sketch_files import (
-    fixes_as_options,
-    in_workspace,
-    numbers_of,
-    points_of,
-    release_path,
-    rule_of,
-    sketch_at,
-    spec_of,
-    write_text,
-)
+from siloquent.cli.paying import Dry, Epsilon, Key, MaxCost, Rho, Yes, agreed, charged, price_words
+from siloquent.cli.places import in_workspace, release_path, write_new
+from siloquent.cli.sketch_files import fixes_as_options, numbers_of, points_of, rule_of, sketch_at, spec_of
 from siloquent.errors import RequestError
 
 Table = Annotated[
@@ -40,8 +30,6 @@ KernelName = Annotated[
 Bandwidth = Annotated[
     float, typer.Option("--bandwidth", help="How near is near: in units after --scale; bits for angular and hamming.")
 ]
-Epsilon = Annotated[str | None, typer.Option("--epsilon", help="What it may cost, in epsilon.")]
-Rho = Annotated[str | None, typer.Option("--rho", help="What it may cost, in rho (zCDP accounts).")]
 Error = Annotated[str | None, typer.Option("--error", metavar="PERCENT", help="Instead: the error at --at-density.")]
 AtDensity = Annotated[float, typer.Option("--at-density", help="Where --error holds: a share of all records.")]
 Scale = Annotated[str, typer.Option("--scale", help="raw, or range: every feature to 0..1 by its bounds.")]
@@ -79,9 +67,9 @@ def _described(
     group: Group = None,
     rows: Rows = None,
     plan_file: PlanFile = None,
-) -> Any:
-    """The sketch that the options of ``plan`` and ``build`` describe."""
-    return spec_of(locals())
+) -> dict[str, Any]:
+    """The options of ``plan`` and ``build`` that describe a sketch."""
+    return locals()
 
 
 def _of_a_sketch(body: Callable[..., int | None]) -> Callable[..., int | None]:
@@ -91,7 +79,7 @@ def _of_a_sketch(body: Callable[..., int | None]) -> Callable[..., int | None]:
 
     @functools.wraps(body)
     def run(options: Options, **given: Any) -> int | None:
-        spec = _described(**{name: given.pop(name) for name in shared})
+        spec = spec_of(options, _described(**{name: given.pop(name) for name in shared}))
         with fixes_as_options():
             return body(options, spec, **given)
 
@@ -114,7 +102,7 @@ def plan(
         planned = session.sketch.explain(spec)
         left = session.left(spec.table)
         if output is not None:
-            write_text(output, planned.hash_plan.to_json())
+            write_new(output, planned.hash_plan.to_json())
     if options.as_json:
         options.screen.document(plan_document(planned, left))
     else:
@@ -128,14 +116,10 @@ def build(
     options: Options,
     spec: Any,
     output: Out = None,
-    key: Annotated[
-        str | None, typer.Option("--key", help="A name for this sketch: building it again with it is free.")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Pay the price without being asked.")] = False,
-    max_cost: Annotated[
-        str | None, typer.Option("--max-cost", metavar="X", help="Pay up to X in the account's epsilon or rho.")
-    ] = None,
-    dry: Annotated[bool, typer.Option("--explain", help="Only say what it would cost.")] = False,
+    key: Key = None,
+    yes: Yes = False,
+    max_cost: MaxCost = None,
+    dry: Dry = False,
 ) -> int | None:
     """Build a sketch in one pass over the rows; the price is shown first. Everything asked of it later is free."""
     from siloquent.cli.sketch_words import plan_document, show_plan, show_sketch, sketch_document
@@ -156,15 +140,14 @@ def build(
         if not agreed(options, price, what=what, question="Build it?", yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was built, nothing was spent.")
             return 2
-        key = f"cli-{uuid.uuid4().hex[:12]}" if key is None else key
-        with charged(options, session, key):
-            made = session.sketch.build(spec, key=key, max_cost=max_cost)
+        with charged(options, session, key) as own_key:
+            made = session.sketch.build(spec, key=own_key, max_cost=max_cost)
             folder = session.sketch.save(made, place)
-    if options.as_json:
-        options.screen.document({**sketch_document(made, folder), "key": key})
-    else:
-        show_sketch(options.screen, made, folder)
-        options.screen.note(f"\nNext: {options.shell('sketch', 'ask', folder.name, '--modes', '3')}")
+            if options.as_json:
+                options.screen.document({**sketch_document(made, folder), "key": own_key})
+            else:
+                show_sketch(options.screen, made, folder)
+                options.screen.note(f"\nNext: {options.shell('sketch', 'ask', folder.name, '--modes', '3')}")
     return None
 
 

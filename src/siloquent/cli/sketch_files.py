@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from siloquent.cli.places import in_workspace, is_path, read_toml, workspace_of
 from siloquent.errors import RequestError, UnknownName
 
 if TYPE_CHECKING:
     from siloquent.cli.commands import Options
-    from siloquent.schema.workspace import Workspace
     from siloquent.sketch import Sketch, SketchSpec
 
 MOST_BYTES = 64 * 2**20
-MOST_TOML = 2**16
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-def spec_of(given: Mapping[str, Any]) -> SketchSpec:
+def spec_of(options: Options, given: Mapping[str, Any]) -> SketchSpec:
     """The sketch that a command line describes: a TOML file, or a table and options.
 
     Raises:
@@ -34,7 +29,7 @@ def spec_of(given: Mapping[str, Any]) -> SketchSpec:
     if table is None:
         raise RequestError("A sketch needs a table.", fix="siloquent sketch plan TABLE --features A,B --epsilon 1")
     if table.endswith(".toml"):
-        return spec_from_plain(_toml(Path(table)))
+        return spec_from_plain(read_toml(in_workspace(options, Path(table))))
     if not given["features"]:
         raise RequestError("A sketch needs features.", fix=f"siloquent sketch plan {table} --features A,B --epsilon 1")
     plain: dict[str, Any] = {
@@ -95,25 +90,12 @@ def _kernel(name: str, bandwidth: float) -> dict[str, Any]:
     return made[name]
 
 
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        if path.stat().st_size > MOST_TOML:
-            raise RequestError(f"{path} is too large for the description of a sketch.")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        raise RequestError(f"{path} cannot be read.", fix="name a file that is there") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as wrong:
-        raise RequestError(f"{path} is no TOML: {wrong}.") from None
-
-
 def sketch_at(options: Options, name: str) -> Sketch:
     """The sketch of a release in the workspace, by its id or name, or in a folder, by its path."""
     from siloquent.releases import release_folder
     from siloquent.sketch import load_sketch
 
-    if "/" in name or os.sep in name:
-        return load_sketch(Path(name))
-    return load_sketch(release_folder(_workspace(options).releases, name))
+    return load_sketch(Path(name) if is_path(name) else release_folder(workspace_of(options).releases, name))
 
 
 def numbers_of(text: str | None) -> tuple[float, ...]:
@@ -139,30 +121,6 @@ def rule_of(rule: str, priors: str | None) -> Literal["likelihood", "prior", "ma
     if rule != "map" or priors is not None:
         raise RequestError("The rule is likelihood, with --priors or without, or map.", fix="--rule likelihood")
     return "map"
-
-
-def release_path(options: Options, output: str) -> Path:
-    """Where a release goes: a plain name is one among the workspace's releases, anything with a / a path."""
-    if "/" in output or os.sep in output:
-        return Path(output)
-    if not _NAME.fullmatch(output):
-        raise RequestError(f"{output!r} is no name for a release.", fix="letters, digits, '_', '.' and '-'")
-    return _workspace(options).releases / output
-
-
-def in_workspace(options: Options, path: Path) -> Path:
-    """A file that is there, else the one of that name in the workspace."""
-    if not path.exists() and not path.is_absolute():
-        folder = options.folder()
-        if folder is not None and (folder / path).exists():
-            return folder / path
-    return path
-
-
-def _workspace(options: Options) -> Workspace:
-    from siloquent.schema.workspace import find_workspace, read_workspace
-
-    return read_workspace(options.workspace or find_workspace(Path.cwd()))
 
 
 def points_of(sketch: Sketch, path: Path) -> Any:
@@ -193,17 +151,3 @@ def points_of(sketch: Sketch, path: Path) -> Any:
     if sketch.plan.sets == "group":
         return [str(texts).split() for texts in columns[0]]
     return list(zip(*columns, strict=True))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a new file.
-
-    Raises:
-        RequestError: Something is there already, or the disk refuses.
-    """
-    if path.exists():
-        raise RequestError(f"{path} is there already.", fix="name another file, or remove it")
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as failed:
-        raise RequestError(f"{path} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from siloquent.cli.places import write_new
 from siloquent.cli.screen import Screen
-from siloquent.cli.sketch_files import write_text
 from siloquent.errors import RequestError, UnknownName
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def show_map(screen: Screen, sketch: Sketch, names: list[str], output: Path | No
     if not 1 <= len(axes) <= 2:
         raise RequestError("A picture is over one or two features.", fix="--map age,bmi")
     if output is not None:
-        write_text(output, density_picture(sketch, axes, FINE, FINE if len(axes) == 2 else 1).svg())
+        write_new(output, density_picture(sketch, axes, FINE, FINE if len(axes) == 2 else 1).svg())
     across, down = ACROSS, DOWN if len(axes) == 2 else 1
     if screen.as_json:
         values = _densities(sketch, axes, across, down).values.clip(0).reshape(down, across)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from siloquent.cli.paying import price_words
+from siloquent.cli.places import write_new
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT, Screen
-from siloquent.cli.sketch_files import write_text
 from siloquent.documents.plain import clean, label
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def show_rows(
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerows([columns, *rows])
-        write_text(output, text.getvalue())
+        write_new(output, text.getvalue())
     if screen.as_json:
         screen.document(
             {

@@ -11,7 +11,7 @@ import typer
 from siloquent.cli import synth_constraints, synth_evaluate
 from siloquent.cli.commands import Options, command
 from siloquent.cli.paying import agreed, charged, price_words
-from siloquent.cli.sketch_files import in_workspace, release_path
+from siloquent.cli.places import in_workspace, release_path
 from siloquent.errors import ReleaseError, RequestError
 
 if TYPE_CHECKING:
@@ -171,14 +171,14 @@ def report(
     ] = None,
 ) -> None:
     """Say how good a synthetic table is: constraints, columns, pairs, what was bought of the truth. Free."""
-    from siloquent.cli.sketch_files import write_text
+    from siloquent.cli.places import write_new
     from siloquent.cli.synth_words import show_report
     from siloquent.synth.release import load_report, read_page
 
     folder = _folder(options, release)
     found = load_report(folder)
     if output is not None:
-        write_text(output, read_page(folder))
+        write_new(output, read_page(folder))
     if options.as_json:
         options.screen.document({"schema": "siloquent/synth-report/1", **found})
     else:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from siloquent.cli.commands import Options, command
+from siloquent.cli.places import release_path
 from siloquent.cli.screen import LEFT, RIGHT
-from siloquent.cli.sketch_files import release_path
 from siloquent.documents.plain import clean
 from siloquent.errors import ReleaseError, RequestError
 
