@@ -11,7 +11,6 @@ from siloquent.cli.commands import Options, command
 from siloquent.cli.over_http import connected, spec_at
 from siloquent.cli.screen import LEFT
 from siloquent.documents.plain import clean
-from siloquent.errors import RequestError
 
 Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
 
@@ -60,8 +59,12 @@ def show(options: Options, job: Job) -> int:
 
 def wait(options: Options, job: Job) -> int:
     """Wait until a job has ended; exit 1 if it failed."""
+
+    def told(done: int, steps: int) -> None:
+        options.screen.note(f"{done} of {steps} steps done")
+
     with connected(options) as session:
-        return _tell(options, session.wait(job))
+        return _tell(options, session.wait(job, progress=None if options.as_json else told))
 
 
 def cancel(options: Options, job: Job) -> None:
@@ -75,17 +78,9 @@ def fetch(
     release: Annotated[str, typer.Argument(metavar="RELEASE", help="A release's id, as a job or an answer names it.")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="A new folder for its files.")],
 ) -> None:
-    """Fetch a release's files from the server."""
+    """Fetch a release's files from the server; each is compared with what the manifest says of it."""
     with connected(options) as session:
-        found = session.release(release)
-        try:
-            output.mkdir()
-        except OSError as failed:
-            raise RequestError(f"{output} cannot be made: {failed.strerror}.", fix="name a new folder") from None
-        for file in found["files"]:
-            if Path(file["name"]).name != file["name"]:
-                raise RequestError("The server names a file outside of the release.", fix="do not use it")
-            session.download(release, file["name"], output / file["name"])
+        found = session.fetch(release, output)
     if options.as_json:
         options.screen.document(found)
     else:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
+from siloquent.errors import RequestError
+
 if TYPE_CHECKING:
     from siloquent.ledger import Account, Checkpoint, Entry, Verdict
+
+
+_AMOUNT = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,3})?|[0-9]{1,400}/[1-9][0-9]{0,400}")
 
 
 def exact(account: Account, units: int) -> str:
@@ -32,6 +38,20 @@ def four_digits(value: Fraction, towards: Literal["down", "up"]) -> str:
 
     context = Context(prec=4, rounding=ROUND_FLOOR if towards == "down" else ROUND_CEILING)
     return format(context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(), "f")
+
+
+def told_amount(text: Any) -> Fraction:
+    """An amount as another machine tells it. Bounded: ``1e999999999`` is nine letters and would fill all memory.
+
+    >>> told_amount("0.0603"), told_amount("1/100"), told_amount("2.5e-06")
+    (Fraction(603, 10000), Fraction(1, 100), Fraction(1, 400000))
+
+    Raises:
+        RequestError: it is no such text.
+    """
+    if not isinstance(text, str) or not _AMOUNT.fullmatch(text):
+        raise RequestError("The server tells an amount that is none.", fix="look at the address after --server")
+    return Fraction(text)
 
 
 def account_document(account: Account) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from siloquent.documents.money import told_amount
 from siloquent.explore import Answer
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def answer_of(document: dict[str, Any], *, replayed: bool) -> RemoteAnswer:
     kept, cost = document["accuracy"], document["cost"]
     symbol = "rho" if "rho" in cost else "epsilon"
     items = tuple(
-        KeptItem(one["column"], None if one["alpha"] is None else Fraction(one["alpha"]), one["unit"])
+        KeptItem(one["column"], None if one["alpha"] is None else told_amount(one["alpha"]), one["unit"])
         for one in kept.get("items", ())
     )
     placed = [Placed(one["ledger"], one["seq"], one["hash"]) for one in document.get("earlier_receipts", ())]
@@ -64,9 +65,14 @@ def answer_of(document: dict[str, Any], *, replayed: bool) -> RemoteAnswer:
         rows=tuple(tuple(row) for row in document["rows"]),
         promise=document["promise"],
         accuracy=Kept(
-            Fraction(kept["alpha"]), Fraction(kept["beta"]), kept["label"], kept["unit"], items, tuple(kept["sources"])
+            told_amount(kept["alpha"]),
+            told_amount(kept["beta"]),
+            kept["label"],
+            kept["unit"],
+            items,
+            tuple(kept["sources"]),
         ),
-        cost=Paid(cost["account"], symbol, Fraction(cost[symbol]), Fraction(cost["left"])),
+        cost=Paid(cost["account"], symbol, told_amount(cost[symbol]), told_amount(cost["left"])),
         guarantee=cast("Guarantee", ToldGuarantee(document["guarantee"])),  # its sentence is all that is asked of it
         receipt=Placed(receipt["ledger"], receipt["seq"], receipt["hash"]),
         mechanism=document["mechanism"],
@@ -91,13 +97,13 @@ class RemoteExplanation:
     @property
     def price(self) -> Fraction:
         """What would be charged, in the account's epsilon or rho, rounded up."""
-        return Fraction(self.document["cost"][self.symbol])
+        return told_amount(self.document["cost"][self.symbol])
 
     @property
     def epsilon(self) -> float | None:
         """The price's meaning in epsilon, where the account counts in rho."""
         told = self.document["cost"].get("epsilon")
-        return float(told) if self.symbol == "rho" and told is not None else None
+        return float(told_amount(told)) if self.symbol == "rho" and told is not None else None
 
     @property
     def account(self) -> str:
@@ -107,13 +113,13 @@ class RemoteExplanation:
     @property
     def left_before(self) -> Fraction:
         """What is left now, rounded down."""
-        return Fraction(self.document["left_before"])
+        return told_amount(self.document["left_before"])
 
     @property
     def left_after(self) -> Fraction | None:
         """What would be left; None if it does not fit."""
         told = self.document["left_after"]
-        return None if told is None else Fraction(told)
+        return None if told is None else told_amount(told)
 
     @property
     def promise(self) -> str:

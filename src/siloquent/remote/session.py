@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 import uuid
-from collections.abc import Mapping
-from decimal import Decimal
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
-from siloquent.errors import RequestError, UnknownName
+from siloquent.documents.money import told_amount
+from siloquent.errors import ReleaseError, RequestError, UnknownName
 from siloquent.ledger import Account
 from siloquent.remote.answers import RemoteAnswer, RemoteExplanation, answer_of
 from siloquent.remote.connection import UNKNOWN, Connection, Reply, find_token
@@ -64,7 +65,7 @@ class RemoteSession:
         reply = self._send("POST", "/answers", body, key=_key(key))
         try:
             return answer_of(reply.document(), replayed=reply.replayed)
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RequestError):
             raise RequestError(
                 "The server's answer cannot be read.", fix="pip install --upgrade siloquent", spent=UNKNOWN
             ) from None
@@ -149,19 +150,44 @@ class RemoteSession:
         """A release's manifest as a document of kind ``siloquent/release/1``."""
         return self._document("GET", f"/releases/{quote(name, safe='')}")
 
-    def download(self, release: str, file: str, target: Path | str) -> Path:
+    def download(self, release: str, file: str, target: Path | str, *, sha256: str | None = None) -> Path:
         """Write one file of a release to ``target``, which must not be there.
 
+        Args:
+            sha256: What the manifest says of it, in hexadecimal digits: something else is not written.
         Raises:
-            RequestError: it is there, or cannot be written.
+            RequestError: it is there, or cannot be written. ReleaseError: it is another file than the manifest's.
         """
         data = self._send("GET", f"/releases/{quote(release, safe='')}/files/{quote(file, safe='')}").body
+        if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+            raise ReleaseError(f"{file} is not what the manifest of {release} says.", fix="do not use it; fetch again")
         try:
             with Path(target).open("xb") as opened:
                 opened.write(data)
         except OSError as failed:
             raise RequestError(f"{target} cannot be written: {failed.strerror}.", fix="name another file") from None
         return Path(target)
+
+    def fetch(self, release: str, folder: Path | str) -> dict[str, Any]:
+        """Write a release's files into a new ``folder``, each compared with the manifest; its document.
+
+        Raises:
+            RequestError: the folder is there, or a name leads out of it. ReleaseError: as in ``download``.
+        """
+        found, folder = self.release(release), Path(folder)
+        try:
+            files = [(str(one["name"]), str(one["sha256"])) for one in found["files"]]
+        except (LookupError, TypeError):
+            raise RequestError("The server's manifest cannot be read.", fix="pip install --upgrade siloquent") from None
+        try:
+            folder.mkdir()
+        except OSError as failed:
+            raise RequestError(f"{folder} cannot be made: {failed.strerror}.", fix="name a new folder") from None
+        for name, digest in files:
+            if Path(name).name != name:
+                raise RequestError("The server names a file outside of the release.", fix="do not use it")
+            self.download(release, name, folder / name, sha256=digest)
+        return found
 
     def start(
         self, task: str, spec: Mapping[str, Any], *, key: str | None = None, max_cost: str | None = None
@@ -188,9 +214,17 @@ class RemoteSession:
         """How far a job is."""
         return self._document("GET", f"/jobs/{quote(number, safe='')}")
 
-    def wait(self, number: str) -> dict[str, Any]:
-        """The job when it has ended."""
+    def wait(self, number: str, *, progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
+        """The job when it has ended.
+
+        Args:
+            progress: Told the number of finished steps, and of how many, whenever it changes.
+        """
+        last = (0, 0)
         while (found := self.job(number))["state"] not in ENDED:
+            if (now := (found["done"], found["steps"])) != last and progress is not None:
+                progress(*now)
+            last = now
             time.sleep(POLL_SECONDS)
         return found
 
@@ -268,4 +302,4 @@ def _scale(account: Account) -> int:
 
 
 def _units(text: str, scale: int) -> int:
-    return int(Decimal(text) * scale)
+    return int(told_amount(text) * scale)

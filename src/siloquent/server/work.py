@@ -18,44 +18,67 @@ from siloquent.server.tokens import Tokens
 if TYPE_CHECKING:
     from siloquent.door import Session
 
-Work = Callable[["Session", dict[str, Any], str, str | None], dict[str, Any]]
+Tell = Callable[[int, int], None]
+"""Is told how many steps are done, of how many: both follow from the plan, never from rows."""
+Work = Callable[["Session", dict[str, Any], str, str | None, Tell], dict[str, Any]]
+PRICED, MADE, WRITTEN = 1, 2, 3
 
 
-def _sketch(session: Session, spec: dict[str, Any], key: str, max_cost: str | None) -> dict[str, Any]:
+def _sketch(session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: Tell) -> dict[str, Any]:
     from siloquent.sketch import spec_from_plain
 
-    made = session.sketch.build(spec_from_plain(spec), key=key, max_cost=max_cost)
+    asked = spec_from_plain(spec)
+    session.sketch.explain(asked)
+    tell(PRICED, WRITTEN)
+    made = session.sketch.build(asked, key=key, max_cost=max_cost)
+    tell(MADE, WRITTEN)
     return {"release": session.sketch.save(made).name}
 
 
-def _synth(session: Session, spec: dict[str, Any], key: str, max_cost: str | None) -> dict[str, Any]:
+def _synth(session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: Tell) -> dict[str, Any]:
     from siloquent.synth import spec_from_plain
 
-    made = session.synth.synthesize(spec_from_plain(spec), key=key, max_cost=max_cost)
+    asked = spec_from_plain(spec)
+    steps = session.synth.explain(asked).steps + WRITTEN
+    tell(PRICED, steps)
+
+    def finished(step: int) -> None:
+        tell(PRICED + step, steps)
+
+    made = session.synth.synthesize(asked, key=key, max_cost=max_cost, progress=finished)
+    tell(steps - 1, steps)
     return {"release": session.synth.save(made).name}
 
 
-def _search(session: Session, spec: dict[str, Any], key: str, max_cost: str | None) -> dict[str, Any]:
+def _search(session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: Tell) -> dict[str, Any]:
     from siloquent.search import spec_from_plain
 
-    made = session.search.offer(spec_from_plain(spec), key=key, max_cost=max_cost)
+    asked = spec_from_plain(spec)
+    session.search.explain(asked)
+    tell(PRICED, WRITTEN)
+    made = session.search.offer(asked, key=key, max_cost=max_cost)
+    tell(MADE, WRITTEN)
     return {"release": session.search.save(made).name}
 
 
-def _find(session: Session, spec: dict[str, Any], key: str, max_cost: str | None) -> dict[str, Any]:
+def _find(session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: Tell) -> dict[str, Any]:
     from siloquent.documents.offers import found_document
     from siloquent.search import request_from_plain
     from siloquent.server.routes.silos import CATALOGUE
 
-    catalogue = session.workspace.folder / CATALOGUE
-    found = session.search.find(request_from_plain(spec), catalogue, key=key, max_cost=max_cost)
-    return {"found": found_document(found, None)}
+    asked, catalogue = request_from_plain(spec), session.workspace.folder / CATALOGUE
+    tell(1, 2)
+    return {"found": found_document(session.search.find(asked, catalogue, key=key, max_cost=max_cost), None)}
 
 
-def _share(session: Session, spec: dict[str, Any], key: str, max_cost: str | None) -> dict[str, Any]:
+def _share(session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: Tell) -> dict[str, Any]:
     from siloquent.share import spec_from_plain
 
-    made = session.share.release(spec_from_plain(spec), key=key, max_cost=max_cost)
+    asked = spec_from_plain(spec)
+    session.share.explain(asked)
+    tell(PRICED, WRITTEN)
+    made = session.share.release(asked, key=key, max_cost=max_cost)
+    tell(MADE, WRITTEN)
     return {"release": session.share.save(made).name}
 
 
@@ -73,13 +96,18 @@ def main(folder: Path, number: str, most_bytes: int) -> int:
     store = Store(folder / "server.sqlite")
     job = store.one("SELECT * FROM job WHERE id = ?", number)
     assert job is not None, "the queue names a job that is not there"
+
+    def tell(done: int, steps: int) -> None:
+        store.write("UPDATE job SET done = ?, steps = ? WHERE id = ?", done, steps, number)
+
     try:
         if not Tokens(store).is_open(job["token"]):
             raise NotAllowed("The token that asked for this was revoked, or is too old.")
         with open_session(folder, analyst=job["name"]) as session:
             key = ledger_key_of(job["name"], job["key"])
-            result = TASKS[job["task"]](session, json.loads(job["spec"]), key, job["max_cost"])
+            result = TASKS[job["task"]](session, json.loads(job["spec"]), key, job["max_cost"], tell)
         state = "done"
+        store.write("UPDATE job SET done = steps WHERE id = ?", number)
         if "release" in result:
             store.write("INSERT OR IGNORE INTO release (id, name) VALUES (?, ?)", result["release"], job["name"])
     except Exception as failed:  # allowed: whatever it is, the queue hears of it; our own bugs keep their details

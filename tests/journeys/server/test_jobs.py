@@ -39,7 +39,7 @@ def test_a_sketch_is_built_as_a_job_and_asked_for_nothing(served: Served) -> Non
         assert made.status_code == 202
         job = made.headers["location"].rpartition("/")[2]
         found = ended(ana, job)
-        assert found["state"] == "done", found
+        assert (found["state"], found["done"], found["steps"]) == ("done", 3, 3), found
         release = found["result"]["release"]
         asked = ana.post(
             f"/v1/releases/{release}/questions", json={"kind": "density", "points": [[50, 400], [110, 990]]}
@@ -98,6 +98,7 @@ def test_a_synthetic_table_is_made_as_a_job_and_downloaded(served: Served) -> No
         made = client.post("/v1/jobs", json=body, headers={"Idempotency-Key": "synthetic"})
         found = ended(client, made.json()["id"])
         assert found["state"] == "done", found
+        assert found["done"] == found["steps"] > 3  # price, each step of its journal, release
         release = client.get(f"/v1/releases/{found['result']['release']}").json()
         rows = next(one["name"] for one in release["files"] if one["name"].startswith("rows"))
         assert len(client.get(f"/v1/releases/{release['id']}/files/{rows}").content) > 1_000

@@ -92,6 +92,25 @@ def test_a_job_that_cannot_be_done_says_why_and_how_to_mend_it(visit: Visit) -> 
         pass
 
 
+def test_a_job_shows_its_steps_while_it_runs(visit: Visit, served: Served) -> None:
+    store = served.app.state.house.store
+    store.write(
+        "INSERT INTO job (id, name, token, task, spec, key, state, done, steps, created, changed) "
+        "VALUES ('j-steps', 'ana', ?, 'synth', '{}', 'steps', 'running', 2, 7, 1, 1)",
+        served.texts["ana"][3:11],
+    )
+    page = visit("ana")
+    page.goto("/jobs/j-steps")
+    with no_barriers(page):
+        assert page.get_by_text("2 of 7 steps done").is_visible()
+    store.write("UPDATE job SET done = 5 WHERE id = 'j-steps'")
+    page.get_by_text("5 of 7 steps done").wait_for()
+    assert page.locator("progress").evaluate("one => one.value / one.max") == 5 / 7
+    store.write("UPDATE job SET state = 'cancelled' WHERE id = 'j-steps'")
+    page.get_by_text("synth is cancelled").wait_for()
+    assert page.locator("progress").count() == 0
+
+
 @pytest.mark.parametrize(
     "spec", ["no JSON", "[]", '{"table": "elsewhere-"}', '{"table": "visits", "plan_file": "/etc/x"}']
 )

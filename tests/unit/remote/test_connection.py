@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import os
 import socket
@@ -16,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from siloquent.errors import BudgetExceeded, NotAllowed, RequestError, UnknownName
+from siloquent.documents.money import told_amount
+from siloquent.errors import BudgetExceeded, NotAllowed, ReleaseError, RequestError, UnknownName
 from siloquent.remote import RemoteSession, connect
 from siloquent.remote.connection import Connection, error_of, find_token
 
@@ -274,3 +276,47 @@ def test_a_session_says_no_token_when_there_is_none(monkeypatch: pytest.MonkeyPa
 def test_notes_that_are_none_do_not_hide_what_was_refused(notes: object) -> None:
     told = error_of(403, json.dumps({"code": "not_allowed", "detail": "no", "notes": notes}).encode())
     assert (type(told), told.detail) == (NotAllowed, "no")
+
+
+MANIFEST = {"files": [{"name": "answer.parquet", "sha256": hashlib.sha256(b"as released").hexdigest()}]}
+
+
+def test_a_file_that_is_not_the_manifests_is_not_written(tmp_path: Path) -> None:
+    for data in (b"as released", b"something else"):
+        with peer((200, {}, json.dumps(MANIFEST).encode()), (200, {}, data)) as (address, _):
+            session, folder = RemoteSession(Connection(address, TOKEN)), tmp_path / data.decode()
+            if data == b"as released":
+                session.fetch("r-000001", folder)
+                assert (folder / "answer.parquet").read_bytes() == data
+                continue
+            with pytest.raises(ReleaseError, match="not what the manifest"):
+                session.fetch("r-000001", folder)
+            assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/b", "..", ""])
+def test_a_manifest_leads_nowhere_else(tmp_path: Path, name: str) -> None:
+    manifest = {"files": [{"name": name, "sha256": hashlib.sha256(b"x").hexdigest()}]}
+    answers = (200, {}, json.dumps(manifest).encode()), (200, {}, b"x")
+    with peer(*answers) as (address, _), pytest.raises(RequestError):
+        RemoteSession(Connection(address, TOKEN)).fetch("r-000001", tmp_path / "got")
+    assert [one.name for one in tmp_path.rglob("*")] == ["got"]
+
+
+@pytest.mark.parametrize("manifest", [{}, {"files": 5}, {"files": [5]}, {"files": [{"name": "x"}]}])
+def test_a_manifest_that_is_none_makes_no_folder(tmp_path: Path, manifest: dict[str, Any]) -> None:
+    answer = (200, {}, json.dumps(manifest).encode())
+    with peer(answer) as (address, _), pytest.raises(RequestError, match="cannot be read"):
+        RemoteSession(Connection(address, TOKEN)).fetch("r-000001", tmp_path / "got")
+    assert not (tmp_path / "got").exists()
+
+
+@pytest.mark.parametrize("text", ["1e999999999", "1e-999999999", "9" * 5_000, "1/0", "1/00", "nan", "", None, 5, "0x1"])
+def test_an_amount_beyond_all_bounds_is_refused_before_it_is_computed(text: object) -> None:
+    with pytest.raises(RequestError):
+        told_amount(text)
+    with peer((200, {}, json.dumps({"cost": {"epsilon": text}, "left_before": text}).encode())) as (address, _):
+        found = RemoteSession(Connection(address, TOKEN)).explain("SELECT COUNT(*) FROM t ERROR 5")
+        for name in ("price", "left_before"):
+            with pytest.raises(RequestError):
+                getattr(found, name)

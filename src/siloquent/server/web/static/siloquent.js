@@ -22,7 +22,11 @@ const followed = document.querySelector("[data-follow]");
 if (followed && followed.dataset.follow) {
   const events = new EventSource(followed.dataset.follow);
   events.addEventListener("progress", (event) => {
-    followed.querySelector("[data-state]").textContent = JSON.parse(event.data).state;
+    const job = JSON.parse(event.data), bar = document.querySelector("[data-bar]");
+    followed.querySelector("[data-state]").textContent = job.state;
+    if (!job.steps) return;
+    followed.querySelector("[data-steps]").textContent = `, ${job.done} of ${job.steps} steps done`;
+    if (bar) { bar.max = job.steps; bar.value = job.done; }
   });
   events.addEventListener("end", () => { events.close(); window.location.reload(); });
 }
