@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
@@ -14,7 +13,7 @@ from siloquent.cli.paying import new_key
 from siloquent.cli.prices import agreed, show_price
 from siloquent.cli.questions import Typed, fixes_as_commands, parsed, question_text, typed
 from siloquent.cli.screen import LEFT, RIGHT
-from siloquent.documents.money import four_digits
+from siloquent.documents.money import four_digits, told_amount
 from siloquent.documents.plain import clean
 from siloquent.errors import RequestError
 
@@ -202,16 +201,16 @@ def spec_at(path: Path) -> dict[str, Any]:
 
 
 def _left(one: Mapping[str, Any]) -> str:
-    return f"{one['symbol']} {four_digits(Fraction(one['left']), 'down')}" if one["left"] else "?"
+    return f"{one['symbol']} {four_digits(told_amount(one['left']), 'down')}" if one["left"] else "?"
 
 
 def _amount(one: Mapping[str, Any], name: str) -> str:
-    return f"{one['symbol']} {four_digits(Fraction(one[name]), 'up' if name == 'spent' else 'down')}"
+    return f"{one['symbol']} {four_digits(told_amount(one[name]), 'up' if name == 'spent' else 'down')}"
 
 
 def _paid(cost: Mapping[str, str]) -> str:
     ((symbol, amount),) = cost.items()
-    return f"{symbol} {amount}" if Fraction(amount) else "free"
+    return f"{symbol} {amount}" if told_amount(amount) else "free"
 
 
 BODIES: Mapping[tuple[str, ...], Callable[..., int | None]] = MappingProxyType(
