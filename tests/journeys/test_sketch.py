@@ -166,6 +166,7 @@ def test_a_file_describes_a_sketch(owner: Person, types: Types) -> None:
 REFUSED: dict[str, tuple[tuple[str, ...], str, int]] = {
     "an unknown table": ((*BUILD[:2], "visit", *BUILD[3:], "--yes"), "Did you mean 'visits'", 2),
     "an unknown feature": ((*BUILD[:4], "agee", *BUILD[5:], "--yes"), "Did you mean 'age'", 2),
+    "a feature unlike any": ((*BUILD[:4], "zzz", *BUILD[5:], "--yes"), "Fix: siloquent show visits\n", 2),
     "an unknown kernel": ((*BUILD, "--kernel", "p3", "--yes"), "No kernel named 'p3'. Known: angular", 2),
     "no price": (("sketch", "plan", "visits", "--features", "age"), "--epsilon 1, or --error 5", 2),
     "no features": (("sketch", "plan", "visits", "--epsilon", "1"), "needs features", 2),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,9 +20,10 @@ MOST_CELLS = 10**6
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Attributes in declared order; names are unique, also when case is ignored."""
+    """Attributes in declared order; names are unique, also when case is ignored. ``table``: whose, if known."""
 
     attributes: tuple[Attribute, ...]
+    table: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -47,14 +48,14 @@ class Domain:
         for attribute in self.attributes:
             if attribute.name.casefold() == name.casefold():
                 return attribute
-        raise UnknownName("attribute", name[:LONGEST_NAME], self.names, fix=self._as_a_value(name))
+        raise UnknownName("attribute", name[:LONGEST_NAME], self.names, fix=self._fix(name))
 
-    def _as_a_value(self, name: str) -> str:
-        """What to do about a name that is no attribute's but a declared value."""
+    def _fix(self, name: str) -> str:
+        """What to do about a name that is no attribute's: it may be a declared value; else look at what is declared."""
         for attribute in self.attributes:
             if attribute.kind == "category" and name in attribute.values:
                 return f"{attribute.name} = '{name}' in single quotes: it is a value of {attribute.name!r}"
-        return ""
+        return f"siloquent show {self.table}" if self.table else ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -63,7 +64,7 @@ class Domain:
 
     def project(self, names: Iterable[str]) -> Domain:
         """The domain of these attributes alone, in the order given."""
-        return Domain(tuple(self[name] for name in names))
+        return Domain(tuple(self[name] for name in names), self.table)
 
     @property
     def size(self) -> int:

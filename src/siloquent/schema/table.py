@@ -113,6 +113,8 @@ class TableSchema:
         if self.source and self.source.partition(":")[0] not in SOURCE_KINDS:
             raise SchemaError(f"A source begins with one of {', '.join(k + ':' for k in SOURCE_KINDS)}")
         check_names(self.constraints, self.domain.__getitem__)
+        # From here on, who names an attribute that is none is told where the table's attributes are shown.
+        object.__setattr__(self, "domain", replace(self.domain, table=self.name))
 
     def _check_unit(self) -> None:
         """A user is an exact value: numbers and moments are rounded or clamped as they are read, and two users melt."""
