@@ -35,6 +35,8 @@ def rows(options: Options) -> Iterator[Row]:
         yield latency(5 if options.quick else 30)
     if options.wants("kill-violations"):
         yield violations(10 if options.quick else 1_000)
+    if options.wants("ready-seconds"):
+        yield ready()
     if options.wants("burst-honest"):
         yield burst()
     if options.wants("neighbours-http"):
@@ -110,6 +112,16 @@ def latency(seconds: int) -> Row:
     return Row("latency-p95", ours=float(np.percentile(times, 95)), goal=150, unit="ms", how=how)
 
 
+def ready() -> Row:
+    """What a server works from its start until it answers: on an idle machine that is how long one waits."""
+    with folder_on_disk() as disk:
+        folder, taken = workspace(disk / "w", epsilon="1"), []
+        for _ in range(5):
+            with running(folder) as server:
+                taken.append(server.cpu_seconds())
+    return Row("ready-seconds", ours=float(np.median(taken)), goal=3, unit="CPU s", how="median of 5 starts")
+
+
 def violations(kills: int) -> Row:
     """Charges, bytes or chains that are not as promised after the server was killed in the midst of spending."""
     wrong, random_ = 0, random.Random(3)
@@ -117,7 +129,7 @@ def violations(kills: int) -> Row:
         folder = workspace(disk / "w", epsilon="1000000")
         text = token(folder, "ana")
         kept: dict[str, bytes] = {}
-        with running(folder, SLOT_COUNTS_MS="1") as server:
+        with running(folder, prepared=True, SLOT_COUNTS_MS="1") as server:
             for number in range(kills):
                 key = f"kill-{number}"
 
