@@ -186,6 +186,17 @@ class ChannelContract:
         assert (refused.value.code, refused.value.role) == ("aborted_by", "river")
         assert "canary_failed" in refused.value.detail
 
+    def test_an_abort_names_its_step_to_everybody(self, network: Network) -> None:
+        north, river = network.channel("north"), network.channel("river")
+        river.send("w1", "u1/2", pack_json(0))
+        with pytest.raises(ProtocolError) as own:
+            river.abort("batch_size", step="c2/3")
+        assert (own.value.role, own.value.step) == ("river", "c2/3")
+        with pytest.raises(ProtocolError) as told:
+            north.receive("d", "w1", LONG)
+        assert (told.value.role, told.value.step) == ("river", "c2/3")
+        assert "role river, step c2/3, batch_size" in told.value.detail
+
     def test_many_roles_may_send_at_once(self, network: Network) -> None:
         def send(name: str) -> None:
             end = network.channel(name)

@@ -107,12 +107,13 @@ class RelayStoreContract:
         assert code_of(lambda: store.open_session("office", fresh, many, now + 9)) == "quota"
 
     def test_an_abort_is_final_and_names_who_and_why(self, store: RelayStore) -> None:
-        store.finish("w1", SESSION, "canary_failed", "")
+        store.finish("w1", SESSION, "canary_failed", "", "c2/3")
         store.finish("north", SESSION, "quota", "")
         with pytest.raises(ProtocolError) as refused:
             store.put("north", *envelope())
         assert (refused.value.code, refused.value.role, refused.value.where) == ("aborted_by", "w1", "canary_failed")
-        assert store.look("north", SESSION)["state"] == "aborted"
+        told = store.look("north", SESSION)
+        assert (told["state"], told["by"], told["step"]) == ("aborted", "w1", "c2/3")
 
     def test_the_moderator_alone_ends_well(self, store: RelayStore) -> None:
         with pytest.raises(NotAllowed):

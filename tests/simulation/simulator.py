@@ -163,9 +163,9 @@ class SimTransport:
     def look(self, session: str) -> dict[str, Any]:
         return self._sim.store.look(self._name, session)
 
-    def close_session(self, session: str, code: str, transcript: str) -> None:
+    def close_session(self, session: str, code: str, transcript: str, step: str = "") -> None:
         with self._sim.at(self._name, is_network=True):
-            self._sim.store.finish(self._name, session, code, transcript)
+            self._sim.store.finish(self._name, session, code, transcript, step)
 
 
 class _At:

@@ -245,7 +245,7 @@ def _show_sessions(options: Options, sessions: list[Any]) -> None:
     columns = [("session", LEFT), ("state", LEFT), ("task", LEFT), ("moderator", LEFT), ("ended by", LEFT)]
     rows = [
         (s.id[:12], s.state, str(s.invitation.get("invitation", {}).get("task", "")), s.moderator,
-         f"{s.code} {s.by_role}".strip())
+         " ".join(filter(None, (s.code, s.by_role, s.step))))
         for s in sessions
     ]  # fmt: skip
     options.screen.table(columns, rows)

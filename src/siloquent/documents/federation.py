@@ -29,7 +29,7 @@ def sentence(told: dict[str, Any]) -> str:
     'step a2: w1 waits for river since 12 s (last seen 3 s ago)'
     """
     if told["state"] == "aborted":
-        return f"ended by {told['by']}: {told['code']}"
+        return f"ended by {told['by']}{' at step ' + told['step'] if told.get('step') else ''}: {told['code']}"
     if told["state"] != "open":
         return str(told["state"])
     waits = [line for line in told["roles"] if line["waiting_for"]]
@@ -53,6 +53,7 @@ def status_document(told: dict[str, Any], roster: Roster) -> dict[str, Any]:
         "state": told["state"],
         "code": told["code"],
         "by": told["by"],
+        "step": told.get("step", ""),
         "sentence": sentence(told),
         "deadline_s": told["deadline_s"],
         "messages": told["messages"],
@@ -71,6 +72,9 @@ def session_document(role: Bundle, known: Any) -> dict[str, Any]:
         "moderator": known.moderator,
         "task": str(asked.get("task", "")),
         "protocol": str(asked.get("protocol", "")),
+        "service": str(asked.get("service", "")),
+        "min_parties": asked.get("min_parties", 1),
+        "max_sets": asked.get("body", {}).get("max_sets"),
         "tables": list(asked.get("tables", [])),
         "columns": list(asked.get("columns", [])),
         "statement": str(asked.get("statement", "")),

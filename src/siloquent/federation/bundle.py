@@ -7,6 +7,7 @@ import os
 import shlex
 import ssl
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from siloquent.federation.roster import KINDS, Roster, read_roster
 from siloquent.federation.seal import KEY_BYTES, Keys
 
 if TYPE_CHECKING:
+    from cryptography import x509
+
     from siloquent.federation.certificates import Named
 
 BUNDLE, CA, TLS, TLS_KEY, ROSTER = "bundle.toml", "ca.pem", "tls.pem", "tls.key", "roster.json"
@@ -24,6 +27,8 @@ IDENTITY_KEY, SEAL_KEY = "identity.key", "seal.key"
 STATE = "state"
 SECRET = (TLS_KEY, IDENTITY_KEY, SEAL_KEY)
 MOST_BYTES = 2**20
+MOST_NAMED = 8
+"""Of the bundles that are near, a refusal names so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +50,9 @@ class Bundle:
 
     def certificate(self) -> Named:
         """What this role's TLS certificate says."""
-        from cryptography import x509
-
         from siloquent.federation.certificates import named
 
-        return named(x509.load_pem_x509_certificate((self.folder / TLS).read_bytes()))
+        return named(read_certificate(self.folder / TLS))
 
     def client_context(self) -> ssl.SSLContext:
         """TLS 1.3 to the relay: this federation's CA alone, never the system's."""
@@ -79,17 +82,44 @@ def read_bundle(folder: Path) -> Bundle:
     """
     require_extra()
     if not (folder / BUNDLE).is_file():
-        raise WorkspaceError(f"{folder} holds no {BUNDLE}.", fix="siloquent federation init FILE -o DIR")
+        raise no_bundle(folder)
     refuse_loose_modes(folder)
     name, kind = _who(folder)
     for needed in (CA, TLS, ROSTER):
         if not (folder / needed).is_file():
-            fix = f"siloquent federation accept ANSWER --bundle {shlex.quote(str(folder))}"
+            fix = _accept(folder)
             raise WorkspaceError(f"The bundle of {name} has no {needed}: it is not part of a federation yet.", fix=fix)
     roster = read_roster(read_small(folder / ROSTER), read_small(folder / CA))
     bundle = Bundle(folder, name, kind, read_keys(folder), roster)
     _check_belongs(bundle)
     return bundle
+
+
+def no_bundle(folder: Path) -> WorkspaceError:
+    """What to say where a bundle was expected: the bundles that are near, or how to make one."""
+    places = (folder.parent, folder, Path("bundles"))
+    near = sorted({str(found.parent) for place in places for found in place.glob(f"*/{BUNDLE}")})
+    if not near:
+        quoted = shlex.quote(str(folder))
+        fix = f"siloquent federation request NAME --role KIND --owner OWNER --bundle {quoted}"
+        return WorkspaceError(f"{folder} holds no {BUNDLE}.", fix=fix)
+    meant = next(iter(get_close_matches(str(folder), near, n=1)), near[0])
+    told = f"{folder} holds no {BUNDLE}. There are bundles in {', '.join(near[:MOST_NAMED])}."
+    return WorkspaceError(told, fix=f"the same command with --bundle {shlex.quote(meant)}")
+
+
+def read_certificate(path: Path) -> x509.Certificate:
+    """The certificate in a bundle's file.
+
+    Raises:
+        WorkspaceError: it holds none.
+    """
+    from cryptography import x509
+
+    try:
+        return x509.load_pem_x509_certificate(read_small(path))
+    except ValueError:
+        raise WorkspaceError(f"{path} is no certificate.", fix=_accept(path.parent)) from None
 
 
 def read_keys(folder: Path) -> Keys:
@@ -102,7 +132,7 @@ def read_keys(folder: Path) -> Keys:
     for file in (IDENTITY_KEY, SEAL_KEY):
         try:
             seed = bytes.fromhex(read_small(folder / file).decode().strip())
-        except (OSError, ValueError):
+        except (SchemaError, ValueError):
             raise WorkspaceError(f"{folder / file} is no key.", fix="siloquent federation request NAME") from None
         if len(seed) != KEY_BYTES:
             raise WorkspaceError(f"{folder / file} is no key of {KEY_BYTES} bytes.")
@@ -141,10 +171,14 @@ def read_small(path: Path) -> bytes:
     """A file of at most 1 MiB.
 
     Raises:
-        SchemaError: it is larger.
+        WorkspaceError: it cannot be read. SchemaError: it is larger.
     """
-    with path.open("rb") as file:
-        content = file.read(MOST_BYTES + 1)
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as failed:
+        told = f"{path} cannot be read: {failed.strerror}."
+        raise WorkspaceError(told, fix="name a file that is there, and that you may read") from None
     if len(content) > MOST_BYTES:
         raise SchemaError(f"{path} is larger than {MOST_BYTES} bytes.")
     return content
@@ -179,12 +213,25 @@ def _who(folder: Path) -> tuple[str, RoleKind]:
 
 def _check_belongs(bundle: Bundle) -> None:
     """Keys, certificate and roster entry are of one role; else peers would refuse it one by one."""
-    certificate, role = bundle.certificate(), bundle.roster.role(bundle.name)
-    fits = (
-        (certificate.kind, certificate.name) == (bundle.kind, bundle.name)
-        and role.kind == bundle.kind
-        and (role.sign_key, role.seal_key) == (bundle.keys.sign_key, bundle.keys.seal_key)
-        and certificate.serial not in bundle.roster.revoked
-    )
-    if not fits:
-        raise ProtocolError("certificate_refused", role=bundle.name)
+    from siloquent.federation.certificates import is_issued_by, named, read_key
+
+    folder = bundle.folder
+    found, role = read_certificate(folder / TLS), bundle.roster.role(bundle.name)
+    certificate = named(found)
+    fits = {
+        f"{TLS} is another role's": (certificate.kind, certificate.name) == (bundle.kind, bundle.name),
+        f"{TLS} is of another CA": is_issued_by(found, read_certificate(folder / CA)),
+        f"{TLS} is not of {TLS_KEY}": read_key(read_small(folder / TLS_KEY)).public_key() == found.public_key(),
+        f"the roster has another kind for {bundle.name}": role.kind == bundle.kind,
+        f"the roster has other keys for {bundle.name}": (role.sign_key, role.seal_key)
+        == (bundle.keys.sign_key, bundle.keys.seal_key),
+        f"{TLS} is revoked": certificate.serial not in bundle.roster.revoked,
+    }
+    for wrong, is_well in fits.items():
+        if not is_well:
+            fix = f"{_accept(folder)}, with the operator's newest answer for {bundle.name}"
+            raise ProtocolError("certificate_refused", role=bundle.name, where=wrong, fix=fix)
+
+
+def _accept(folder: Path) -> str:
+    return f"siloquent federation accept ANSWER --bundle {shlex.quote(str(folder))}"

@@ -131,6 +131,17 @@ def named(certificate: x509.Certificate) -> Named:
     raise SchemaError("The certificate has no name of a role.")
 
 
+def is_issued_by(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
+    """Whether ``ca`` signed ``certificate``; how long both last is not looked at."""
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        certificate.verify_directly_issued_by(ca)
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return True
+
+
 def name_in(uri: str) -> tuple[str, str] | None:
     """Kind and name in ``silo:KIND:NAME``; None if it is nothing of the kind.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +13,13 @@ from pathlib import Path
 class Durable:
     """One connection that any thread may use, one transaction at a time, written through to the disk."""
 
-    def __init__(self, path: Path | str, tables: str) -> None:
+    def __init__(self, path: Path | str, tables: str, *, later: Iterable[tuple[str, str, str]] = ()) -> None:
+        """Open or make the file.
+
+        Args:
+            tables: The statements that make what is not there yet.
+            later: (table, column, declaration) of columns that files of earlier versions lack.
+        """
         self._lock = threading.RLock()
         if path != ":memory:":
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -22,6 +28,9 @@ class Durable:
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=FAST"):
             self._db.execute(f"PRAGMA {pragma}")
         self._db.executescript(tables)
+        for table, column, declared in later:
+            if not any(known["name"] == column for known in self._db.execute(f"PRAGMA table_info({table})")):
+                self._db.execute(f"ALTER TABLE {table} ADD COLUMN {column} {declared}")
 
     def close(self) -> None:
         """Let go of the database."""

@@ -41,6 +41,7 @@ CREATE TABLE IF NOT EXISTS gathered (
 CREATE TABLE IF NOT EXISTS kept (
   session TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, PRIMARY KEY (session, key));
 """
+_LATER = (("session", "step", "TEXT NOT NULL DEFAULT ''"),)
 # Sealed payloads may lie in freed pages: they are sealed. What a part keeps is overwritten before it goes.
 _OVERWRITE = "UPDATE kept SET value = zeroblob(length(value)) WHERE session = ?"
 FINAL = ("refused", "ended", "aborted", "expired")
@@ -48,7 +49,10 @@ FINAL = ("refused", "ended", "aborted", "expired")
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One session as this role knows it; ``decided`` is what a person said of it ("approved", "refused" or nothing)."""
+    """One session as this role knows it; ``decided`` is what a person said of it ("approved", "refused" or nothing).
+
+    ``code``, ``by_role``, ``step``: why, by whom and where it was ended, if it was.
+    """
 
     id: str
     members: tuple[str, ...]
@@ -60,6 +64,7 @@ class Session:
     code: str = ""
     by_role: str = ""
     decided: str = ""
+    step: str = ""
 
     @property
     def is_over(self) -> bool:
@@ -71,7 +76,7 @@ class Journal(Durable):
     """One role's journal. Every method is one durable transaction; any thread may call it."""
 
     def __init__(self, path: Path | str) -> None:
-        super().__init__(path, _TABLES)
+        super().__init__(path, _TABLES, later=_LATER)
 
     # The inbox.
 
@@ -182,15 +187,17 @@ class Journal(Durable):
         """All sessions, the newest last."""
         return [_session(row) for row in self._all("SELECT * FROM session ORDER BY rowid")]
 
-    def set_state(self, session: str, state: RoleState, *, code: str = "", role: str = "") -> None:
+    def set_state(self, session: str, state: RoleState, *, code: str = "", role: str = "", step: str = "") -> None:
         """Move a session on; what is over stays as it is."""
         over = ", ".join(f"'{name}'" for name in FINAL)
         self._write(
-            f"UPDATE session SET state = ?, since = ?, code = ?, by_role = ? WHERE id = ? AND state NOT IN ({over})",
+            "UPDATE session SET state = ?, since = ?, code = ?, by_role = ?, step = ?"
+            f" WHERE id = ? AND state NOT IN ({over})",
             state,
             time.time(),
             code,
             role,
+            step,
             session,
         )
 
@@ -314,4 +321,5 @@ def _session(row: sqlite3.Row) -> Session:
         row["code"],
         row["by_role"],
         row["decided"],
+        row["step"],
     )

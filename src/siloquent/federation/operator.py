@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import tomllib
 from collections.abc import Iterable
@@ -22,6 +23,7 @@ from siloquent.federation.bundle import (
     TLS_KEY,
     Bundle,
     make_folder,
+    no_bundle,
     read_bundle,
     read_keys,
     read_small,
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
 CA_FOLDER, CA_KEY, ISSUED = "ca", "ca.key", "issued.json"
 ANSWER = "answer.json"
 REQUEST = b"siloquent/request/1"
+DESCRIBED = (
+    'write role = [{ name = "north", kind = "party", owner = "North Clinic" }], as in docs/tutorials/federation.md'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +92,18 @@ def read_description(path: Path) -> Described:
         roles = tuple((str(role["name"]), role["kind"], str(role["owner"])) for role in values.pop("role"))
         described = Described(str(values.pop("name")), str(values.pop("relay")), roles)
     except (ValueError, KeyError, TypeError, AttributeError) as wrong:
-        detail = f"{path} needs name, relay and role = [{{ name, kind, owner }}, ..] ({type(wrong).__name__}: {wrong})."
-        raise SchemaError(detail, fix="docs: tutorials/federation") from None
+        why = f"{wrong.args[0]} is missing" if isinstance(wrong, KeyError) else str(wrong)
+        detail = f"{path} needs name, relay and role = [{{ name, kind, owner }}, ..]: {why}."
+        raise SchemaError(detail, fix=DESCRIBED) from None
     if values:
-        raise SchemaError(f"{path} has keys that are not known: {', '.join(sorted(values))}.")
-    kinds = [kind for _, kind, _ in roles]
+        raise SchemaError(f"{path} has keys that are not known: {', '.join(sorted(values))}.", fix=DESCRIBED)
+    kinds, names = [kind for _, kind, _ in roles], [name for name, _, _ in roles]
     if any(kind not in KINDS for kind in kinds) or kinds.count("relay") > 1:
-        raise SchemaError(f"{path}: a kind is one of {', '.join(KINDS)}, and there is at most one relay.")
+        told = f"{path}: a kind is one of {', '.join(KINDS)}, and there is at most one relay."
+        raise SchemaError(told, fix=DESCRIBED)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SchemaError(f"{path} names {', '.join(twice)} twice.", fix="give each role a name of its own")
     return described
 
 
@@ -311,7 +321,8 @@ def _parts_of_offer(text: bytes, folder: Path) -> tuple[str, bytes, bytes, bytes
     except (ProtocolError, KeyError, TypeError):
         raise SchemaError("The file is neither an answer nor a roster.") from None
     if not (folder / CA).is_file():
-        raise WorkspaceError("This bundle knows no CA yet.", fix=f"siloquent federation accept {ANSWER}")
+        fix = f"siloquent federation accept {ANSWER} --bundle {shlex.quote(str(folder))}"
+        raise WorkspaceError("This bundle knows no CA yet.", fix=fix)
     return "", b"", read_small(folder / CA), text.strip()
 
 
@@ -321,7 +332,7 @@ def _take_certificate(folder: Path, name: str, tls: bytes) -> None:
     from siloquent.federation.certificates import named, read_key
 
     if not (folder / BUNDLE).is_file():
-        raise WorkspaceError(f"{folder} holds no {BUNDLE}.", fix="siloquent federation request NAME --role KIND")
+        raise no_bundle(folder)
     refuse_loose_modes(folder)
     read_keys(folder)
     certificate = x509.load_pem_x509_certificate(tls)
@@ -332,4 +343,5 @@ def _take_certificate(folder: Path, name: str, tls: bytes) -> None:
             if key == waiting:
                 waiting.replace(folder / TLS_KEY)
             return
-    raise ProtocolError("certificate_refused", role=name, where=named(certificate).name)
+    told = f"the answer is for {named(certificate).name}, with other keys than those in {folder}"
+    raise ProtocolError("certificate_refused", role=name, where=told, fix="name the bundle that made the request")

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from siloquent.errors import CAUSES, NotAllowed, ProtocolError, SiloquentError, UnknownName
+from siloquent.federation.channel.base import step_of
 from siloquent.federation.clock import Clock, SystemClock
 from siloquent.federation.journal import Journal, Session
 from siloquent.federation.message import Envelope, Header, parts_of
@@ -166,14 +167,19 @@ class Peer:
 
     # The end of a session.
 
-    def abort(self, session: str, code: str, *, role: str = "") -> None:
-        """End a session for everybody: write it down, tell every member, close it at the relay. Idempotent."""
+    def abort(self, session: str, code: str, *, role: str = "", step: str = "") -> None:
+        """End a session for everybody: write it down, tell every member, close it at the relay. Idempotent.
+
+        Args:
+            role: Whose fault it is said to be; this role's own if left out.
+            step: Where in the protocol.
+        """
         known = self.journal.session(session)
         if known is None or known.is_over:
             return
-        self.journal.set_state(session, "aborted", code=code, role=role or self.name)
-        log.warning("%s: aborted, %s", session[:8], code)
-        self._tell_abort(known, code)
+        self.journal.set_state(session, "aborted", code=code, role=role or self.name, step=step)
+        log.warning("%s: aborted, %s", session[:8], ", ".join(filter(None, (code, f"step {step}" * bool(step)))))
+        self._tell_abort(known, code, step)
         self._over(session)
 
     def refuse_if_over(self, session: str) -> None:
@@ -186,14 +192,14 @@ class Peer:
         if known is None:
             raise ProtocolError("unknown_session", role=self.name)
         if known.state == "aborted":
-            raise ProtocolError("aborted_by", role=known.by_role, where=known.code)
+            raise ProtocolError("aborted_by", role=known.by_role, step=known.step, where=known.code)
         if known.is_over:
             raise ProtocolError("session_closed")
 
     def closed_by_relay(self, session: str, failed: ProtocolError) -> None:
         """Write down what the relay says about a session that it closed."""
         code = failed.where if failed.where in CAUSES else failed.code
-        self.journal.set_state(session, "aborted", code=code, role=failed.role)
+        self.journal.set_state(session, "aborted", code=code, role=failed.role, step=failed.step)
         self._over(session)
 
     def _over(self, session: str) -> None:
@@ -201,10 +207,10 @@ class Peer:
         with self.news:
             self.news.notify_all()
 
-    def _tell_abort(self, known: Session, code: str) -> None:
+    def _tell_abort(self, known: Session, code: str, step: str) -> None:
         """Best effort: whoever is not reached finds the session closed at the relay, or hears nothing more."""
         others = [name for name in known.members if name != self.name]
-        payload = pack_json({"code": code})
+        payload = pack_json({"code": code, "step": step})
         with self._sending, suppress(SiloquentError):
             for to in others:
                 for header, envelope in self._sealed(known.id, to, ABORT, payload, 0, "json"):
@@ -212,7 +218,7 @@ class Peer:
                     self.journal.queue([(header, envelope)])
                     self.transport.put(key, envelope.encode())
         with suppress(SiloquentError):
-            self.transport.close_session(known.id, code, "")
+            self.transport.close_session(known.id, code, "", step)
 
     def _sealed(
         self, session: str, to: str, step: str, payload: bytes, attempt: int, kind: str
@@ -267,7 +273,7 @@ class Peer:
             log.warning("%s: an envelope was refused: %s", session[:8], refused)
             code = refused.code if isinstance(refused, ProtocolError) else "planner_mismatch"
             self.journal.skip(seq)
-            self.abort(session, code)
+            self.abort(session, code, step=getattr(refused, "step", ""))
 
     def _check_sender(self, header: Header, envelope: Envelope) -> None:
         if header.receiver != self.name or header.size != len(envelope.sealed):
@@ -317,10 +323,12 @@ class Peer:
 
     def _heed_abort(self, seq: int, header: Header, plain: bytes) -> None:
         told = unpack_json(plain)
-        code = str(told.get("code")) if isinstance(told, dict) else ""
+        told = told if isinstance(told, dict) else {}
+        code = str(told.get("code"))
         code = code if code in CAUSES else "protocol_failed"
         self.journal.skip(seq)
-        self.journal.set_state(header.session, "aborted", code=code, role=header.sender)
+        step = step_of(told.get("step"))
+        self.journal.set_state(header.session, "aborted", code=code, role=header.sender, step=step)
         self._over(header.session)
 
     def _note(self, header: Header) -> None:

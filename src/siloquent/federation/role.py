@@ -99,10 +99,14 @@ class Role:
             log.warning("%s: %s", session[:8], failed)
             for why in reasons(failed):
                 log.warning("%s: %s", session[:8], why)
-            self.peer.abort(session, failed.code if failed.code != "aborted_by" else "protocol_failed")
+            self._abort(session, failed.code if failed.code != "aborted_by" else "protocol_failed", failed.step)
         except Exception as failed:  # allowed: a part that breaks must not leave the others waiting; the log has it
             log.exception("%s: this role's part failed: %s", session[:8], type(failed).__name__)
-            self.peer.abort(session, "protocol_failed")
+            self._abort(session, "protocol_failed")
+
+    def _abort(self, session: str, code: str, step: str = "") -> None:
+        channel = self._channels.get(session)
+        self.peer.abort(session, code, step=step or (channel.status().step if channel else ""))
 
     def _play(self, session: str, channel: RelayChannel) -> None:
         known = self.peer.journal.session(session)
@@ -197,7 +201,7 @@ def hold(
         started(channel)
         return _hold(peer, known, channel, invitation, part, desk, started)
     except ProtocolError as failed:
-        peer.abort(session, failed.code if failed.code != "aborted_by" else "protocol_failed")
+        peer.abort(session, failed.code if failed.code != "aborted_by" else "protocol_failed", step=failed.step)
         raise
     except Exception:  # allowed: raised again; nobody may wait for a moderator whose part broke
         peer.abort(session, "protocol_failed")
@@ -238,7 +242,7 @@ def _hold(
     inside = RelayChannel(peer, known.id, tuple(names))
     started(inside)
     result = part(inside, invitation, desk)
-    heads = _gather_heads(inside, [name for name in names if name != peer.name])
+    heads = _gather_heads(inside, [name for name in names if name != peer.name], timeout=_step_timeout(invitation))
     for name in names:
         if name != peer.name:
             inside.send(name, END, pack_json(heads))
@@ -311,8 +315,9 @@ def _exchange(channel: RelayChannel, moderator: str) -> dict[str, dict[str, str]
     return heads
 
 
-def _gather_heads(channel: RelayChannel, others: list[str]) -> dict[str, dict[str, str]]:
-    heads = {name: unpack_json(payload) for name, payload in channel.gather(HEAD, others).items()}
+def _gather_heads(channel: RelayChannel, others: list[str], *, timeout: float | None) -> dict[str, dict[str, str]]:
+    came = channel.gather(HEAD, others, timeout=timeout)
+    heads = {name: unpack_json(payload) for name, payload in came.items()}
     heads[channel.me] = _own_head(channel)
     for name, told in heads.items():
         _check_head(channel, name, told)

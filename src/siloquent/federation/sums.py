@@ -154,15 +154,16 @@ def give(channel: Channel, spec: SumSpec, noisy: Callable[[], NDArray[np.int64]]
             room; shape (n,). Called once in a session's life, however often the process is killed after it returned.
     Raises:
         ProtocolError: as the channel says; ``state_lost``: the vector is gone and not every worker has its share;
-            ``planner_mismatch``: the spec is for another number of parties than the session has, or a worker was told
-            another one, such as one without its noise; then nothing was drawn or sent.
+            ``planner_mismatch``: the session has fewer parties than the spec allows, or more, or a worker was told
+            another spec, such as one without its noise; then nothing was drawn or sent.
         RequestError: the vector has another shape.
     Privacy:
         Whoever lacks one worker's shares learns the sum over ``Sum.parties`` and no more (ChaCha20 is a PRG); what the
         sum itself reveals is priced by the caller's event. See docs/explanation/federation-security.
     """
     workers = _workers(channel)
-    if spec.parties != len(channel.members.parties):  # min_parties is no more than that, by the spec
+    # Those that did not join are left out: the noise is shared for min_parties, the bound is for all.
+    if not spec.min_parties <= len(channel.members.parties) <= spec.parties:
         raise ProtocolError("planner_mismatch", role=channel.members.moderator, step=A1)
     for worker, payload in channel.gather(A0, workers).items():
         _require_spec(unpack_json(payload), spec, worker, A0)

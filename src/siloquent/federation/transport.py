@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from siloquent.errors import CAUSES, NotAllowed, ProtocolError
 from siloquent.federation.bundle import Bundle
+from siloquent.federation.channel.base import step_of
 from siloquent.federation.relay.store import MessagePath, RelayStore, Stored
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ class Transport(Protocol):
     def look(self, session: str) -> dict[str, Any]:
         """Where everybody stands."""
 
-    def close_session(self, session: str, code: str, transcript: str) -> None:
-        """End the session for good."""
+    def close_session(self, session: str, code: str, transcript: str, step: str = "") -> None:
+        """End the session for good; ``step``: where it was ended that did not end well."""
 
 
 class StoreTransport:
@@ -83,9 +84,9 @@ class StoreTransport:
         """Where everybody stands."""
         return self._store.look(self._role, session)
 
-    def close_session(self, session: str, code: str, transcript: str) -> None:
+    def close_session(self, session: str, code: str, transcript: str, step: str = "") -> None:
         """End the session for good."""
-        self._store.finish(self._role, session, code, transcript)
+        self._store.finish(self._role, session, code, transcript, step)
 
 
 class HttpTransport:
@@ -140,9 +141,10 @@ class HttpTransport:
         told: dict[str, Any] = self._ask("GET", f"/v1/sessions/{session}").json()
         return told
 
-    def close_session(self, session: str, code: str, transcript: str) -> None:
+    def close_session(self, session: str, code: str, transcript: str, step: str = "") -> None:
         """End the session for good."""
-        self._ask("POST", f"/v1/sessions/{session}/close", json={"code": code, "transcript": transcript})
+        told = {"code": code, "transcript": transcript, "step": step}
+        self._ask("POST", f"/v1/sessions/{session}/close", json=told)
 
     def _ask(self, method: str, path: str, **what: Any) -> httpx.Response:
         import httpx
@@ -188,7 +190,8 @@ def _refusal(answer: httpx.Response, where: str) -> ProtocolError | NotAllowed:
     if code in CAUSES:
         role, reason = str(told.get("role", ""))[:32], str(told.get("where", ""))
         is_plain = role.replace("-", "").isalnum()
-        return ProtocolError(code, role=role if is_plain else "", where=reason if reason in CAUSES else "")
+        known, step = reason if reason in CAUSES else "", step_of(told.get("step"))
+        return ProtocolError(code, role=role if is_plain else "", step=step, where=known)
     if answer.status_code == 403:
         return NotAllowed("The relay does not allow this role to do that.", fix="siloquent federation check")
     return ProtocolError("relay_unreachable", where=where)

@@ -163,10 +163,18 @@ def test_a_party_draws_nothing_for_a_worker_that_was_told_another_spec(worker: s
     assert not [key for key in network.traffic() if key[0] == "north"]
 
 
-def test_a_party_refuses_a_spec_for_another_number_of_parties_than_are_there() -> None:
-    network = MemoryNetwork(MEMBERS)
+def test_a_party_that_did_not_join_is_left_out_when_the_rest_is_enough() -> None:
     three = SumSpec("test", length=5, bound=10**9, parties=3, min_parties=2)
-    assert code_of(lambda: give(network.channel("north"), three, lambda: NORTH)) == "planner_mismatch"
+    told = run_all(MemoryNetwork(MEMBERS), parts(three, north=NORTH, river=RIVER))["north"]
+    assert told is not None
+    assert told.total.tolist() == (NORTH + RIVER).tolist()
+
+
+@pytest.mark.parametrize(("parties", "least"), [(1, 1), (3, 3)])
+def test_a_party_refuses_a_spec_for_more_or_fewer_parties_than_are_there(parties: int, least: int) -> None:
+    network = MemoryNetwork(MEMBERS)
+    other = SumSpec("test", length=5, bound=10**9, parties=parties, min_parties=least)
+    assert code_of(lambda: give(network.channel("north"), other, lambda: NORTH)) == "planner_mismatch"
     assert not network.traffic()
 
 

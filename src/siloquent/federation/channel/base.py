@@ -176,8 +176,12 @@ class Channel(Protocol):
     def head(self) -> str:
         """``COUNT:HASH`` over all headers that this role has sent and received; fixed by the first call."""
 
-    def abort(self, code: str) -> NoReturn:
-        """End the session for all with ``code`` (one of ``errors.CAUSES``) and raise it as ``ProtocolError``."""
+    def abort(self, code: str, *, step: str = "") -> NoReturn:
+        """End the session for all with ``code`` (one of ``errors.CAUSES``) and raise it as ``ProtocolError``.
+
+        Args:
+            step: Where in the protocol; the step that this role is at if left out.
+        """
 
     def status(self) -> Status:
         """Where this role stands, to be called from any thread."""
@@ -192,6 +196,15 @@ def check_step(step: str, attempt: int) -> None:
         raise ValueError(f"{step!r} is no name of a step, such as 'a1' or 'u2.1/17'")
     if not 0 <= attempt <= MOST_ATTEMPT:
         raise ValueError(f"attempt {attempt} is not within 0..{MOST_ATTEMPT}")
+
+
+def step_of(told: object) -> str:
+    """The step that a peer or relay names; nothing if it is no step's name.
+
+    >>> step_of("c2/3"), step_of("<b>")
+    ('c2/3', '')
+    """
+    return told if isinstance(told, str) and STEP.fullmatch(told) else ""
 
 
 def missing(step: str, role: str) -> ProtocolError:

@@ -32,7 +32,7 @@ class MemoryNetwork:
         self._messages: dict[Key, bytes] = {}
         self._gathered: dict[tuple[str, str, int], tuple[str, ...]] = {}
         self._states: dict[str, MemoryState] = {name: MemoryState() for name in self._names()}
-        self._ended: tuple[str, str] | None = None  # who aborted, and with which code
+        self._ended: tuple[str, str, str] | None = None  # who aborted, with which code, at which step
 
     def channel(self, name: str) -> MemoryChannel:
         """The end of ``name``."""
@@ -169,14 +169,15 @@ class MemoryChannel:
             self.state.put("transcript", kept)
         return kept.decode()
 
-    def abort(self, code: str) -> NoReturn:
+    def abort(self, code: str, *, step: str = "") -> NoReturn:
         """End the session for all."""
         assert code in CAUSES, code
+        step = step or self._step
         with self._net._news:
             self._refuse_if_ended()
-            self._net._ended = (self._me, code)
+            self._net._ended = (self._me, code, step)
             self._net._news.notify_all()
-        raise ProtocolError(code, role=self._me)
+        raise ProtocolError(code, role=self._me, step=step)
 
     def status(self) -> Status:
         """Where this role stands."""
@@ -193,8 +194,8 @@ class MemoryChannel:
 
     def _refuse_if_ended(self) -> None:
         if self._net._ended is not None:
-            role, code = self._net._ended
-            raise ProtocolError("aborted_by", role=role, where=code)
+            role, code, step = self._net._ended
+            raise ProtocolError("aborted_by", role=role, step=step, where=code)
 
 
 def run_all(network: MemoryNetwork, parts: Mapping[str, Callable[[Channel], T]]) -> dict[str, T]:
@@ -211,8 +212,7 @@ def run_all(network: MemoryNetwork, parts: Mapping[str, Callable[[Channel], T]])
             results[name] = parts[name](channel)
         except BaseException as error:  # allowed: raised below, in the caller's thread
             failed.append(error)
-            code = error.code if isinstance(error, ProtocolError) else "protocol_failed"
-            _abort_quietly(channel, code)
+            _abort_quietly(channel, error if isinstance(error, ProtocolError) else ProtocolError())
 
     threads = [threading.Thread(target=run, args=(name,), name=name, daemon=True) for name in parts]
     for thread in threads:
@@ -224,8 +224,8 @@ def run_all(network: MemoryNetwork, parts: Mapping[str, Callable[[Channel], T]])
     return {name: results[name] for name in parts}
 
 
-def _abort_quietly(channel: Any, code: str) -> None:
+def _abort_quietly(channel: Any, failed: ProtocolError) -> None:
     try:
-        channel.abort("protocol_failed" if code == "aborted_by" else code)
+        channel.abort("protocol_failed" if failed.code == "aborted_by" else failed.code, step=failed.step)
     except ProtocolError:
         return

@@ -137,12 +137,13 @@ class RelayChannel:
             self.state.put("transcript", kept)
         return kept.decode()
 
-    def abort(self, code: str) -> NoReturn:
+    def abort(self, code: str, *, step: str = "") -> NoReturn:
         """End the session for all."""
         assert code in CAUSES, code
         self._peer.refuse_if_over(self._session)
-        self._peer.abort(self._session, code)
-        raise ProtocolError(code, role=self.me)
+        step = step or self.status().step
+        self._peer.abort(self._session, code, step=step)
+        raise ProtocolError(code, role=self.me, step=step)
 
     def status(self) -> Status:
         """Where this role stands."""
@@ -183,7 +184,7 @@ class RelayChannel:
         try:
             kind_of(payload)
         except ProtocolError:
-            self._peer.abort(self._session, "bad_encoding", role=name)
+            self._peer.abort(self._session, "bad_encoding", role=name, step=step)
             raise ProtocolError("bad_encoding", role=name, step=step) from None
         return payload
 

@@ -55,7 +55,7 @@ class ChainWorker:
         except ProtocolError as broken:
             if broken.code in ("aborted_by", "session_closed"):
                 raise
-            self.channel.abort(broken.code)
+            self.channel.abort(broken.code, step=broken.step)
 
     @property
     def _place(self) -> int:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from siloquent.errors import NotAllowed, ProtocolError, SiloquentError
-from siloquent.federation.channel.base import STEP
+from siloquent.federation.channel.base import STEP, step_of
 from siloquent.federation.message import MOST_ENVELOPE
 from siloquent.federation.relay.rates import Rates
 from siloquent.federation.relay.store import RelayStore
@@ -150,7 +150,7 @@ class Relay:
         told = await _json(request)
         code, transcript = str(told.get("code", ""))[:64], str(told.get("transcript", ""))[:128]
         session = request.path_params["session"]
-        await self._do(self._store.finish, role, session, code, transcript)
+        await self._do(self._store.finish, role, session, code, transcript, step_of(told.get("step")))
         return Response(status_code=204)
 
     def _guard(

@@ -39,6 +39,7 @@ CREATE TABLE IF NOT EXISTS beat (
   session TEXT NOT NULL, role TEXT NOT NULL, state TEXT NOT NULL, step TEXT NOT NULL, waiting_for TEXT NOT NULL,
   since INTEGER NOT NULL, seen INTEGER NOT NULL, PRIMARY KEY (session, role));
 """
+_LATER = (("session", "step", "TEXT NOT NULL DEFAULT ''"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class RelayStore(Durable):
     def __init__(
         self, path: Path | str, *, limits: Limits | None = None, clock: Callable[[], float] = time.time
     ) -> None:
-        super().__init__(path, _TABLES)
+        super().__init__(path, _TABLES, later=_LATER)
         self.limits, self._clock = limits or Limits(), clock
         self._bodies = None if path == ":memory:" else Path(path).parent / "bodies"
         if self._bodies is not None:
@@ -191,14 +192,15 @@ class RelayStore(Durable):
             "state": _state(row, now),
             "code": row["code"] or "",
             "by": row["by_role"] or "",
+            "step": row["step"],
             "deadline_s": row["deadline"] - now,
             "messages": row["messages"],
             "bytes": row["bytes"],
             "roles": roles,
         }
 
-    def finish(self, role: str, session: str, code: str, transcript: str) -> None:
-        """End a session for good: the moderator with ``ended``, any member with the code of an abort.
+    def finish(self, role: str, session: str, code: str, transcript: str, step: str = "") -> None:
+        """End a session for good: the moderator with ``ended``, any member with the code of an abort and its step.
 
         Raises:
             NotAllowed: somebody else than the moderator says that it ended well.
@@ -208,8 +210,9 @@ class RelayStore(Durable):
             if code == "ended" and role != row["moderator"]:
                 raise NotAllowed("A session's moderator alone ends it.")
             db.execute(
-                "UPDATE session SET closed = ?, code = ?, by_role = ?, transcript = ? WHERE id = ? AND closed IS NULL",
-                (int(self._clock()), code, role, transcript, session),
+                "UPDATE session SET closed = ?, code = ?, by_role = ?, transcript = ?, step = ?"
+                " WHERE id = ? AND closed IS NULL",
+                (int(self._clock()), code, role, transcript, step, session),
             )
 
     def sweep(self) -> None:
@@ -267,7 +270,7 @@ class RelayStore(Durable):
     def _open(self, row: sqlite3.Row) -> None:
         state = _state(row, int(self._clock()))
         if state == "aborted":
-            raise ProtocolError("aborted_by", role=row["by_role"], where=row["code"])
+            raise ProtocolError("aborted_by", role=row["by_role"], step=row["step"], where=row["code"])
         if state != "open":
             raise ProtocolError("session_closed")
 

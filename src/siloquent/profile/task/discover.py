@@ -50,7 +50,7 @@ def discover(channel: Channel, terms: Terms, *, group: Group | None = None, say:
     except ProtocolError as broken:
         if broken.code in ("aborted_by", "session_closed"):
             raise
-        channel.abort(broken.code)
+        channel.abort(broken.code, step=broken.step)
 
 
 @dataclass(slots=True)

@@ -62,7 +62,7 @@ def respond(channel: Channel, open_rows: Open, *, group: Group | None = None, sa
     except ProtocolError as broken:
         if broken.code in ("aborted_by", "session_closed"):
             raise
-        channel.abort(broken.code)
+        channel.abort(broken.code, step=broken.step)
     except SiloquentError:
         # What is wrong here is this party's own business; the others only learn that it is gone.
         with suppress(ProtocolError):
