@@ -17,6 +17,7 @@ from siloquent.errors import RequestError, SiloquentError
 if TYPE_CHECKING:
     from rich.rule import Rule
 
+LINK_SECONDS = 900  # of invented people: whoever went for a coffee still gets in
 FOLDER, PORT = Path("demo-clinic"), 8642
 
 
@@ -87,16 +88,17 @@ def _serve(options: Options, folder: Path, port: int) -> None:
     from siloquent.server.store import Store
     from siloquent.server.tokens import Tokens
 
-    there = replace(options, workspace=folder)
     store = Store(folder / "server.sqlite")
     tokens = Tokens(store)
-    token = tokens.create("ana", "analyst", days=1)[3:11]
-    owner = tokens.login_link(tokens.create("owner", "owner", days=1)[3:11])
+    roles = (("owner", "owner"), ("ana", "analyst"))
+    links = [tokens.login_link(tokens.create(*one, days=1)[3:11], seconds=LINK_SECONDS) for one in roles]
     store.close()
-    options.screen.line("\nThe same in a browser. Each link opens one session, within a minute. As the owner:")
-    options.screen.line(f"http://127.0.0.1:{port}/login/{owner}")
+    within = f"within {LINK_SECONDS // 60} minutes"
+    options.screen.line(f"\nThe same in a browser. Each link opens one session, {within}. As the owner:")
+    options.screen.line(f"http://127.0.0.1:{port}/login/{links[0]}")
     options.screen.line("As Ana, best in another browser or a private window:")
-    serve.serve(there, port=port, login=token)
+    options.screen.line(f"http://127.0.0.1:{port}/login/{links[1]}")
+    serve.serve(replace(options, workspace=folder), port=port)
 
 
 def _rule(number: int) -> Rule:

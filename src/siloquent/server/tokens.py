@@ -114,12 +114,10 @@ class Tokens:
         """Whether a token is neither revoked nor expired."""
         return self._of(number) is not None
 
-    def login_link(self, number: str) -> str:
-        """The secret of a link that opens one browser session within a minute."""
+    def login_link(self, number: str, *, seconds: int = LOGIN_SECONDS) -> str:
+        """The secret of a link that opens one browser session within ``seconds``."""
         secret = secrets.token_urlsafe(32)  # allowed: a name or a key, no noise
-        self._store.write(
-            "INSERT INTO login VALUES (?, ?, ?)", _digest(secret), number, int(time.time()) + LOGIN_SECONDS
-        )
+        self._store.write("INSERT INTO login VALUES (?, ?, ?)", _digest(secret), number, int(time.time()) + seconds)
         return secret
 
     def log_in(self, secret: str, *, hours: int) -> str:
