@@ -182,3 +182,67 @@ def test_a_folder_that_is_not_empty_is_left_alone(made: Path) -> None:
     roster = read_bundle(made / "north").roster
     authority = operator.open_authority(made / "ca")
     assert read_roster(sign_roster(roster, authority.key), read_small(made / "ca" / "ca.pem")) == roster
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    for path in (tmp_path / "answer.json", tmp_path):
+        with pytest.raises(WorkspaceError, match="cannot be read") as refused:
+            read_small(path)
+        assert str(path) in refused.value.detail
+
+
+def test_a_folder_without_a_bundle_names_those_that_are_near(made: Path) -> None:
+    with pytest.raises(WorkspaceError, match="holds no bundle") as refused:
+        read_bundle(made / "nort")
+    assert refused.value.fix == f"the same command with --bundle {made / 'north'}"
+
+
+def test_a_folder_far_from_bundles_says_how_to_make_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(WorkspaceError, match="holds no bundle") as refused:
+        read_bundle(Path("bundle"))
+    assert refused.value.fix.startswith("siloquent federation request NAME --role KIND --owner OWNER --bundle bundle")
+
+
+@pytest.mark.parametrize("file", ["tls.pem", "tls.key"])
+@pytest.mark.parametrize("other", ["w1", "clinics2"])
+def test_files_of_another_role_or_federation_are_refused_and_named(
+    made: Path, tmp_path: Path, file: str, other: str
+) -> None:
+    operator.init(DESCRIBED, tmp_path / "clinics2")
+    source = made / "w1" if other == "w1" else tmp_path / "clinics2" / "north"
+    write_private(made / "north" / file, (source / file).read_bytes())
+    with pytest.raises(ProtocolError, match=r"tls\.pem is ") as refused:
+        read_bundle(made / "north")
+    assert refused.value.code == "certificate_refused"
+    assert f"accept ANSWER --bundle {made / 'north'}" in refused.value.fix
+
+
+@pytest.mark.parametrize(
+    ("file", "told"), [("tls.pem", "no certificate"), ("tls.key", "no private key"), ("identity.key", "no key")]
+)
+def test_files_that_hold_something_else_are_refused(made: Path, file: str, told: str) -> None:
+    write_private(made / "north" / file, b"junk")
+    with pytest.raises(SchemaError, match=told):
+        read_bundle(made / "north")
+    (made / "north" / file).unlink()
+    with pytest.raises(SchemaError):
+        read_bundle(made / "north")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('name = "clinics\n', "Illegal character|Unterminated"),
+        ('name = "c"\nrelay = "https://x:1"\nrole = [{ name = "a", kind = "party" }]', "owner is missing"),
+        ('name = "c"\nrelay = "https://x:1"', "role is missing"),
+        ('name = "c"\nrelay = "https://x:1"\nrole = [{ name = "a", kind = "party", owner = "A" },'
+         ' { name = "a", kind = "worker", owner = "B" }]', "a twice"),
+    ],
+)  # fmt: skip
+def test_a_wrong_description_is_refused_before_a_folder_is_made(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "clinics.toml"
+    file.write_text(text)
+    with pytest.raises(SchemaError, match=told) as refused:
+        operator.read_description(file)
+    assert "Error:" not in refused.value.detail
