@@ -115,6 +115,7 @@ def test_a_session_from_init_to_its_end_by_commands(silos: Silos) -> None:
     session = shown["session"][:10]
 
     unasked = silos.person.types("party", "approve", session, "--bundle", "b/north")
+    assert all(words in unasked.out + unasked.err for words in ("min parties", "service"))
     assert (unasked.status, "--yes" in unasked.err) == (2, True)
     assert silos.person.types("party", "approve", session, "--yes", "--bundle", "b/north").status == 0
     again = silos.person.types("party", "refuse", session, "--bundle", "b/north")

@@ -169,8 +169,8 @@ def _decide(options: Options, bundle: Path, asked: str, decision: str, *, is_sur
 
 
 def _show(options: Options, told: dict[str, Any]) -> None:
-    words = {key: ", ".join(value) if isinstance(value, list) else value for key, value in told.items()}
-    options.screen.facts([(key, value) for key, value in words.items() if value])
+    words = {k: ", ".join(v) if isinstance(v, list) else str(v or "") for k, v in told.items()}
+    options.screen.facts([(key.replace("_", " "), value) for key, value in words.items() if value])
 
 
 def _require_kind(role: Bundle, kind: str) -> None:
