@@ -1,0 +1,71 @@
+"""Text for terminals: text from data cannot move the cursor, and numbers are no finer than their noise."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, Literal
+
+from siloquent.pictures.picture import printable
+
+SHOWN_DIGITS = 2
+"""An error bound is worth two digits; so is everything that it blurs."""
+MOST_CHARACTERS = 200
+
+
+def clean(text: object) -> str:
+    """``text`` without characters that a terminal obeys (control, direction, unassigned), cut at 200.
+
+    >>> clean("ward\\x1b[2J A")
+    'ward[2J A'
+    """
+    kept = printable(str(text))
+    return kept if len(kept) <= MOST_CHARACTERS else kept[: MOST_CHARACTERS - 1] + "…"
+
+
+def label(value: Any) -> str:
+    """A cell that is no number: NULL for None, true and false for booleans, dates as ISO text, text cleaned."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return clean(value.isoformat() if hasattr(value, "isoformat") else value)
+
+
+def step_for(alpha: Fraction) -> Fraction:
+    """The power of ten to which a value within ``alpha`` is shown.
+
+    >>> str(step_for(Fraction(200))), str(step_for(Fraction(3)))
+    ('10', '1/10')
+    """
+    return Fraction(10) ** (math.floor(math.log10(alpha)) - SHOWN_DIGITS + 1)
+
+
+def number(value: Any, step: Fraction = Fraction(0), towards: Literal["near", "down", "up"] = "near") -> str:
+    """``value`` as a multiple of ``step`` (0: as it is), with thousands set apart.
+
+    Bounds of intervals are rounded outwards, so that the shown interval holds whatever the true one does.
+
+    >>> number(4123, Fraction(10)), number(3923, Fraction(10), "down"), number(Fraction(5, 4))
+    ('4,120', '3,920', '1.25')
+    """
+    exact = Fraction(value)
+    if step:
+        turns = exact / step
+        exact = step * {"near": round(turns), "down": math.floor(turns), "up": math.ceil(turns)}[towards]
+    if exact.denominator == 1:
+        return f"{exact.numerator:,}"
+    places = next((p for p in range(1, 16) if (exact * 10**p).denominator == 1), 15)
+    return f"{float(exact):,.{places}f}"
+
+
+def share(part: Fraction, whole: Fraction, *, width: int = 20, ascii_only: bool = False) -> str:
+    """``part`` of ``whole`` as a filled bar and a whole percentage, rounded up: spending is never understated.
+
+    >>> share(Fraction(1), Fraction(3), width=6, ascii_only=True)
+    '##.... 34 %'
+    """
+    full, empty = ("#", ".") if ascii_only else ("█", "░")
+    ratio = min(Fraction(1), part / whole) if whole else Fraction(0)
+    filled = math.ceil(ratio * width) if ratio < 1 else width
+    return f"{full * filled}{empty * (width - filled)} {math.ceil(ratio * 100)} %"
