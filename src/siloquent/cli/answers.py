@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT, Screen, Side
-from siloquent.documents.plain import clean, number, share, step_for
 from siloquent.pictures.bars import bar
+from siloquent.pictures.plain import clean, number, share, step_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from siloquent.cli.places import write_new
 from siloquent.cli.screen import Screen
-from siloquent.documents.plain import clean
 from siloquent.errors import RequestError
+from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
     from siloquent.explore import Answer, Query

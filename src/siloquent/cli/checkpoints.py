@@ -10,8 +10,8 @@ import typer
 
 from siloquent.cli.commands import Options
 from siloquent.documents.money import verdict_document
-from siloquent.documents.plain import clean
 from siloquent.errors import ChainBroken, RequestError
+from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
     from siloquent.ledger import Checkpoint

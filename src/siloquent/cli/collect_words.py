@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from siloquent.cli.places import write_new
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT, Screen
-from siloquent.documents.plain import label, number, step_for
 from siloquent.errors import RequestError
+from siloquent.pictures.plain import label, number, step_for
 
 if TYPE_CHECKING:
     from siloquent.collect import Answer, Collection, Counters, Estimate, Finding, Prediction, ReportStore

@@ -17,7 +17,7 @@ import typer
 
 from siloquent.cli.commands import Options, command
 from siloquent.cli.screen import LEFT
-from siloquent.documents.plain import clean
+from siloquent.pictures.plain import clean
 from siloquent.version import VERSION
 
 State = Literal["good", "missing", "bad"]

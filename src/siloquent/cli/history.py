@@ -9,7 +9,7 @@ import typer
 
 from siloquent.cli.commands import Options, command
 from siloquent.cli.screen import LEFT, RIGHT
-from siloquent.documents.plain import clean
+from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
     from siloquent.explore import Asked

@@ -10,7 +10,7 @@ import typer
 from siloquent.cli.commands import Options, command
 from siloquent.cli.over_http import connected, spec_at
 from siloquent.cli.screen import LEFT
-from siloquent.documents.plain import clean
+from siloquent.pictures.plain import clean
 
 Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
 

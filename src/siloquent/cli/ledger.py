@@ -11,7 +11,7 @@ from siloquent.cli.checkpoints import adopt, checkpoint, verify
 from siloquent.cli.commands import Options, command
 from siloquent.cli.screen import LEFT, RIGHT
 from siloquent.documents.money import account_document, entry_document, short
-from siloquent.documents.plain import clean, share
+from siloquent.pictures.plain import clean, share
 
 if TYPE_CHECKING:
     from siloquent.ledger import Account, Entry, Ledger

@@ -14,8 +14,8 @@ from siloquent.cli.prices import agreed, show_price
 from siloquent.cli.questions import Typed, fixes_as_commands, parsed, question_text, typed
 from siloquent.cli.screen import LEFT, RIGHT
 from siloquent.documents.money import four_digits, told_amount
-from siloquent.documents.plain import clean
 from siloquent.errors import RequestError
+from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
     from siloquent.cli.commands import Options

@@ -9,9 +9,9 @@ import typer
 
 from siloquent.cli.commands import Options, command
 from siloquent.cli.screen import LEFT, RIGHT
-from siloquent.documents.plain import clean
 from siloquent.documents.tables import check_report
 from siloquent.errors import NotAllowed, RequestError
+from siloquent.pictures.plain import clean
 
 LEAK = (
     "A draft's bounds and values are read off the rows of this file and written down for everybody.\n"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from siloquent.cli.screen import Screen
-from siloquent.documents.plain import clean
 from siloquent.documents.problems import Problem
 from siloquent.pictures.picture import printable
+from siloquent.pictures.plain import clean
 
 USAGE = 2
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.cli.screen import LEFT, Screen
 from siloquent.documents.dependencies import report_document
-from siloquent.documents.plain import clean
+from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
     from siloquent.profile import Dependency, FDReport, LocalResult, SessionPlan

@@ -12,9 +12,9 @@ import typer
 from siloquent.cli.commands import Options, command
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT
-from siloquent.documents.plain import clean, label, number
 from siloquent.documents.releases import release_document, release_verdict_document
 from siloquent.errors import RequestError
+from siloquent.pictures.plain import clean, label, number
 
 if TYPE_CHECKING:
     from siloquent.schema.workspace import Workspace

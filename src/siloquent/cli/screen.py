@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from siloquent.documents.plain import clean
 from siloquent.errors import RequestError
+from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -12,7 +12,7 @@ from siloquent.cli.paying import price_words
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT, Screen
 from siloquent.documents.offers import catalogue_document, found_document, serves
-from siloquent.documents.plain import clean
+from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
     from siloquent.privacy import Cost

@@ -10,8 +10,8 @@ import typer
 
 from siloquent.cli.commands import Options, command
 from siloquent.cli.screen import LEFT, RIGHT
-from siloquent.documents.plain import clean
 from siloquent.errors import MissingExtra
+from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
     from siloquent.server.tokens import Tokens

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from siloquent.cli.paying import price_words
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT, Screen
-from siloquent.documents.plain import clean, label
+from siloquent.pictures.plain import clean, label
 
 if TYPE_CHECKING:
     import pyarrow as pa

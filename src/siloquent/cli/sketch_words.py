@@ -14,7 +14,7 @@ from siloquent.cli.paying import price_words
 from siloquent.cli.places import write_new
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT, Screen
-from siloquent.documents.plain import clean, label
+from siloquent.pictures.plain import clean, label
 
 if TYPE_CHECKING:
     from siloquent.privacy import Cost

@@ -9,8 +9,8 @@ import typer
 
 from siloquent.cli.commands import Options, command
 from siloquent.cli.screen import LEFT, RIGHT
-from siloquent.documents.plain import clean
 from siloquent.errors import ReleaseError, RequestError
+from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
     from siloquent.schema import TableSchema

@@ -10,8 +10,8 @@ import typer
 from siloquent.cli.commands import Options, command
 from siloquent.cli.places import release_path
 from siloquent.cli.screen import LEFT, RIGHT
-from siloquent.documents.plain import clean
 from siloquent.errors import ReleaseError, RequestError
+from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
     from siloquent.synth.estimate.evaluate import Beside, Evaluation

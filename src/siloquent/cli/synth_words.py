@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.cli.paying import price_words
 from siloquent.cli.screen import LEFT, RIGHT, Screen
-from siloquent.documents.plain import clean
+from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,9 +12,9 @@ import typer
 from siloquent.cli.commands import Options, command
 from siloquent.cli.screen import LEFT, RIGHT
 from siloquent.documents.money import account_document, exact, four_digits, short
-from siloquent.documents.plain import clean, share
 from siloquent.documents.tables import table_document, table_line
 from siloquent.pictures.picture import printable
+from siloquent.pictures.plain import clean, share
 
 if TYPE_CHECKING:
     from siloquent.ledger import Account

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from siloquent.documents.money import account_document, exact
-from siloquent.documents.plain import label
 from siloquent.documents.problems import problem_of
 from siloquent.errors import SiloquentError
+from siloquent.pictures.plain import label
 
 if TYPE_CHECKING:
     from siloquent.door import Session

@@ -14,8 +14,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from siloquent.documents.money import four_digits
-from siloquent.documents.plain import label, number, share
 from siloquent.documents.problems import Problem
+from siloquent.pictures.plain import label, number, share
 from siloquent.server.guard import COOKIE, House, house_of, require_proof
 from siloquent.server.problems import Refused
 from siloquent.server.tokens import Person
