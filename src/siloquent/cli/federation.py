@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -47,9 +48,10 @@ def init(
     from siloquent.federation import operator
 
     if not file.is_file():
-        raise RequestError(f"There is no file {file}.", fix="docs: tutorials/federation")
+        raise RequestError(f"There is no file {file}.", fix=operator.DESCRIBED)
     roster = operator.init(operator.read_description(file), output)
-    _show_roster(options, roster, f"{len(roster.roles)} bundles and the operator's folder ca are in {output}.")
+    many = "1 bundle" if len(roster.roles) == 1 else f"{len(roster.roles)} bundles"
+    _show_roster(options, roster, f"{many} and the operator's folder ca are in {output}.")
     options.screen.warn(SEEN_ALL)
 
 
@@ -66,12 +68,11 @@ def request(
     from siloquent.federation.roster import KINDS
 
     if kind not in KINDS:
-        raise RequestError(f"--role {kind!r} is none of {', '.join(KINDS)}.")
+        raise RequestError(f"--role {kind!r} is none of {', '.join(KINDS)}.", fix="--role party")
     made = operator.request(name, next(known for known in KINDS if known == kind), owner, bundle)
     output.write_bytes(made + b"\n")
-    options.screen.note(
-        f"Keys are in {bundle}; send {output} to the operator, then: siloquent federation accept ANSWER"
-    )
+    then = f"siloquent federation accept ANSWER --bundle {shlex.quote(str(bundle))}"
+    options.screen.note(f"Keys are in {bundle}; send {output} to the operator, then: {then}")
 
 
 def sign(
@@ -114,9 +115,10 @@ def accept(
         _show_roster(options, roster, "")
         if not options.screen.confirm("Did the operator tell you the same eight words?"):
             raise NotAllowed("Nothing was taken.", fix="ask the operator for the words by telephone")
-    elif words is None or words.strip().lower() != roster.words:
-        fix = "siloquent federation accept FILE --words WORDS, with the words that the operator tells you"
-        raise NotAllowed("The roster's words are not those that were given.", fix=fix)
+    elif words is None or _plain(words) != roster.words:
+        there = shlex.join(["siloquent", "federation", "accept", str(file), "--bundle", str(bundle)])
+        told = "No words were given." if words is None else "The roster's words are not those that were given."
+        raise NotAllowed(told, fix=f"{there} --words WORDS, with the eight words that the operator tells you")
     taken = operator.accept(text, bundle)
     options.screen.note(f"{taken.name} is a {taken.kind} of {roster.name}, roster version {roster.version}.")
 
@@ -177,7 +179,7 @@ def status(
         if session is None:
             _show_sessions(options, journal.sessions())
             return
-        known = find_session(journal.sessions(), session)
+        known = find_session(journal.sessions(), session, bundle)
         while True:
             told = transport.look(known.id)
             if options.as_json:
@@ -201,7 +203,7 @@ def verify(
 
     role = read_bundle(bundle)
     with open_journal(role) as journal:
-        verdict = verify_session(role, journal, find_session(journal.sessions(), session).id)
+        verdict = verify_session(role, journal, find_session(journal.sessions(), session, bundle).id)
     if options.as_json:
         options.screen.document(
             {
@@ -224,8 +226,8 @@ def verify(
     return 6 if verdict.faults else 0
 
 
-def find_session(sessions: list[Any], asked: str) -> Any:
-    """The one session whose id begins like this.
+def find_session(sessions: list[Any], asked: str, bundle: Path) -> Any:
+    """The one session of ``bundle`` whose id begins like this.
 
     Raises:
         RequestError: none does, or several.
@@ -233,8 +235,14 @@ def find_session(sessions: list[Any], asked: str) -> Any:
     found = [known for known in sessions if known.id.startswith(asked)]
     if len(found) != 1:
         told = "no session" if not found else f"{len(found)} sessions"
-        raise RequestError(f"This role knows {told} {asked!r}.", fix="siloquent federation status")
+        fix = f"siloquent federation status --bundle {shlex.quote(str(bundle))}"
+        raise RequestError(f"This role knows {told} {asked!r}.", fix=fix)
     return found[0]
+
+
+def _plain(words: str) -> str:
+    """Words as a person types them, with blanks or dashes between, in the one form that a roster has."""
+    return "-".join(words.lower().replace("-", " ").split())
 
 
 def _show_sessions(options: Options, sessions: list[Any]) -> None:

@@ -92,7 +92,8 @@ def party_run(options: Options, bundle: BundleOption = Path("bundle")) -> None:
     with options.session() as session:
         policy = read_policy(session.workspace.folder)
     many = "1 rule" if len(policy.rules) == 1 else f"{len(policy.rules)} rules"
-    rules = f"{many} in federation.toml" if policy.rules else "every session needs a person: siloquent party approve"
+    by_hand = options.shell("party", "list", "--bundle", str(bundle))
+    rules = f"{many} in federation.toml" if policy.rules else f"every session needs a person: {by_hand}"
     _greet(options, role, rules)
 
     def desk() -> AbstractContextManager[Any]:
@@ -158,13 +159,14 @@ def _decide(options: Options, bundle: Path, asked: str, decision: str, *, is_sur
 
     role = read_bundle(bundle)
     with open_journal(role) as journal:
-        known = find_session(journal.sessions(), asked)
+        known = find_session(journal.sessions(), asked, bundle)
         if decision == "approved":
             _show(options, session_document(role, known))
         if not is_sure and not (options.screen.can_ask and options.screen.confirm("Agree to this session?")):
-            raise RequestError("Nobody said yes.", fix=options.shell("party", "approve", known.id[:12], "--yes"))
+            raise RequestError("Nobody said yes.", fix=options.again("--yes"))
         if not journal.decide(known.id, decision):
-            raise RequestError(f"This session is {known.state} already.", fix="siloquent party list")
+            fix = options.shell("party", "list", "--bundle", str(bundle))
+            raise RequestError(f"This session is {known.state} already.", fix=fix)
     options.screen.note(f"{known.id[:12]}: {decision}; the running party goes on with it.")
 
 
@@ -175,7 +177,7 @@ def _show(options: Options, told: dict[str, Any]) -> None:
 
 def _require_kind(role: Bundle, kind: str) -> None:
     if role.kind != kind:
-        raise RequestError(f"{role.folder} is the bundle of a {role.kind}.", fix=f"name the bundle of a {kind}")
+        raise RequestError(f"{role.folder} is the bundle of a {role.kind}.", fix=f"--bundle DIR of a {kind}")
 
 
 def _greet(options: Options, role: Bundle, told: str) -> None:
