@@ -137,6 +137,21 @@ def test_refusals_say_what_to_do(types: Types, words: tuple[str, ...], said: str
     assert "Traceback" not in done.err
 
 
+def test_a_file_without_reports_is_no_success(person: Person, types: Types, designed: Done) -> None:
+    for name, content in (("empty.bin", b""), ("notes.bin", b"no report, but words")):
+        (person.folder / name).write_bytes(content)
+    none = types("collect", "ingest", "./shop.json", "./empty.bin", "./notes.bin", "--json")
+    assert (none.status, none.document["code"]) == (2, "request_invalid")
+    assert none.document["detail"] == "No report is in empty.bin, notes.bin: nothing was taken in."
+
+
+def test_a_design_that_hides_everything_says_so_before_devices_pay(person: Person, types: Types) -> None:
+    (person.folder / "faint.toml").write_text(text(PROFILE, epsilon="0.001"))
+    said = types("collect", "design", "faint.toml", "-o", "./faint.json").err
+    assert "At epsilon 1/1000 even the best answer is off by some" in said
+    assert "noise hides what is asked" in said
+
+
 @pytest.mark.usefixtures("designed")
 def test_a_changed_document_is_refused(person: Person, types: Types) -> None:
     path = person.folder / "shop.json"

@@ -18,6 +18,7 @@ Out = Annotated[
     str | None, typer.Option("-o", "--output", metavar="FILE", help="A name among the collections, or a path with /.")
 ]
 MOST_REPORT_BYTES = 2**32
+HIDES = 0.2  # a standard error of so large a share of all users tells next to nothing
 
 
 def register(app: typer.Typer) -> None:
@@ -48,6 +49,12 @@ def design(
     made = collect.design(collect.parse_spec(read_text(in_workspace(options, spec))))
     document, key = new_document(options, made, output)
     predicted = collect.predict(made, max(users, 1))
+    best = min((one.relative for one in predicted), default=0.0)
+    if best > HIDES:  # said now: devices pay with their first report
+        options.screen.warn(
+            f"At epsilon {made.spec.epsilon} even the best answer is off by some {100 * best:.0f} % of all {users:,} "
+            "users: noise hides what is asked. A larger epsilon or more users help."
+        )
     if options.as_json:
         options.screen.document(design_document(made, document, key, users, predicted))
     else:
@@ -123,16 +130,26 @@ def ingest(
     from siloquent.collect import Counters
 
     made, document = collection_at(options, collection)
-    taken = Counters()
+    taken, without = Counters(), []
     with store_of(made, document) as store:
         for name in reports:
             path = in_collections(options, name)
             try:
                 if path.stat().st_size > MOST_REPORT_BYTES:
                     raise RequestError(f"{path} is larger than 4 GiB.", fix="send it in parts")
-                taken = taken.plus(taken_from(store, path))
+                own = taken_from(store, path)
+                if own == Counters(bad_length=own.bad_length):
+                    without.append(str(path))
+                taken = taken.plus(own)
             except OSError:
                 raise RequestError(f"{path} cannot be read.", fix="name a file that is there") from None
+        if len(without) == len(reports):
+            raise RequestError(
+                f"No report is in {', '.join(without)}: nothing was taken in.",
+                fix=options.shell("collect", "perturb", collection, "ROWS.jsonl", "-o", "reports.bin"),
+            )
+        for empty in without:
+            options.screen.warn(f"No report is in {empty}.")
         if options.as_json:
             options.screen.document(counters_document(made, taken, store))
         else:

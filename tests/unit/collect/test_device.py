@@ -11,6 +11,7 @@ import pytest
 
 from siloquent.collect import Client, Device, perturb
 from siloquent.collect.measure import device as module
+from siloquent.collect.spec.collection import digest_of_plain
 from siloquent.errors import RequestError, UnknownName
 from unit.collect.shops import FINE, ORDERS, PROFILE, WIDE, collection
 
@@ -92,8 +93,11 @@ def test_a_document_of_another_kind_is_refused() -> None:
         Client({"kind": "other", "format": 1})
     plain = json.loads(collection(PROFILE).to_json())
     plain["assignments"][0]["words"] += 1
-    with pytest.raises(ValueError, match="add up"):
+    with pytest.raises(ValueError, match="digest does not fit"):
         Client(plain)
+    bare = {name: value for name, value in plain.items() if name != "digest"}
+    with pytest.raises(ValueError, match="add up"):
+        Client({**bare, "digest": digest_of_plain(bare)})
 
 
 def test_the_front_door_says_what_is_wrong() -> None:

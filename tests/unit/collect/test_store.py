@@ -68,6 +68,17 @@ def test_a_second_report_in_one_file_does_not_replace_the_first() -> None:
         assert store.layer_sizes(1)[int.from_bytes(first[2:4], "big")] == 1
 
 
+def test_enough_users_must_have_reported_what_is_asked_and_not_anything_else() -> None:
+    """1,500 users, but each told two of four attributes: some 250 know any two of them together, some 750 any one."""
+    made = collection(WIDE, min_reports=500)
+    places = np.random.default_rng(4).integers(0, 25, (1_500, 4))
+    with ReportStore(made) as store:
+        store.add(perturb_all(made, [one_row_each(places)]))
+        assert estimate(store, "SELECT COUNT(*) FROM wide WHERE a < 9").users == 1_500
+        with pytest.raises(TooFewReports, match="this collection estimates from 500 on"):
+            estimate(store, "SELECT COUNT(*) FROM wide WHERE a < 9 AND b < 9")
+
+
 def test_another_collections_reports_are_not_opened(tmp_path: Path) -> None:
     path = tmp_path / "shop.reports"
     ReportStore(MADE, path).close()

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from siloquent.collect.estimate.linear import NOTHING, Counted, Moments, Tables
+from siloquent.collect.estimate.linear import NOTHING, Counted, Moments, Sets, Tables
 from siloquent.collect.estimate.modelled import modelled_count
 from siloquent.collect.spec.answer import Answer, Estimate, guarantee_sentence
 from siloquent.collect.spec.collection import Collection
@@ -44,16 +44,12 @@ def answer(collection: Collection, query: AggregateQuery, counted: Counted) -> A
     """The answer to ``query`` from the reports in ``counted``.
 
     Raises:
-        TooFewReports: Fewer users than the collection's ``min_reports`` reported; no number is given.
+        TooFewReports: Fewer users than the collection's ``min_reports`` reported, or fell on the layers that know
+            what is asked; no number is given.
         RequestError: More groups than 10^4, or a question that no layer and no model answers.
     """
     users = sum(int(one.flat[-1]) for one in counted.supports.values())
-    if users < collection.spec.min_reports:
-        raise TooFewReports(
-            f"{users:,} users reported to what is asked; this collection estimates from "
-            f"{collection.spec.min_reports:,} on.",
-            fix="ask again when more reports have come",
-        )
+    _require_enough(collection, users)
     groups = [_groups(collection, column) for column in query.group_by]
     if math.prod(len(one) for one in groups) > MOST_GROUPS:
         raise RequestError(f"The question has more than {MOST_GROUPS:,} groups.", fix="GROUP BY fewer attributes")
@@ -73,6 +69,15 @@ def answer(collection: Collection, query: AggregateQuery, counted: Counted) -> A
         guarantee=guarantee_sentence(collection.spec),
         notes=tuple(asker.notes()),
     )
+
+
+def _require_enough(collection: Collection, users: int) -> None:
+    if users < collection.spec.min_reports:
+        raise TooFewReports(
+            f"{users:,} users reported to what is asked; this collection estimates from "
+            f"{collection.spec.min_reports:,} on.",
+            fix="ask again when more reports have come",
+        )
 
 
 def _groups(collection: Collection, column: Column) -> list[tuple[Any, Mask]]:
@@ -111,6 +116,7 @@ class _Asker:
         self._slots = math.prod(collection.channels[number].slots for number in counted.channels)
         self._tables: dict[frozenset[tuple[int, ...]], Tables] = counted.prepared
         self._modelled = self._unbounded = False
+        self._enough: set[tuple[Sets, ...]] = set()
         public = [(at, number) for number in counted.channels for at in range(len(collection.public(number)))]
         self._public = {Column(*self._named(number, at)): place for place, (at, number) in enumerate(public)}
 
@@ -127,6 +133,9 @@ class _Asker:
             columns = {column for box in part.boxes for column in box.masks}
             sets = part.tables.covering([*columns, *([aggregate.measure] if aggregate.measure else [])])
             if sets:
+                if tuple(sets) not in self._enough:
+                    _require_enough(self._collection, part.tables.reported(sets))
+                    self._enough.add(tuple(sets))
                 total = total.plus(part.tables.moments(part.boxes, aggregate.measure, sets))
             else:
                 value, own, used = self._by_model(part, aggregate)

@@ -85,6 +85,14 @@ class Tables:
             int(counts.flat[-1]) for (_, place), counts in self.counted.supports.items() if place in self.publics
         )
 
+    def reported(self, sets: Sequence[Sets]) -> int:
+        """How many users, of whatever public places, fell on layers of ``sets``."""
+        return sum(
+            int(counts.flat[-1])
+            for (layers, _), counts in self.counted.supports.items()
+            if self._sets_of(layers) in sets
+        )
+
     def covering(self, columns: Sequence[Column]) -> list[Sets]:
         """The combinations of sets, one a channel, that hold all of ``columns``."""
         wanted: list[set[int]] = [set() for _ in self.counted.channels]

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from datetime import date
 from hashlib import sha256
 from itertools import accumulate
+from json import dumps
 from struct import pack
 from typing import Any
 
@@ -78,12 +79,16 @@ class Words:
 
 
 class Client:
-    """Makes reports for one collection's document; ValueError if it is none, or has no valid thresholds."""
+    """Makes reports for one collection's document; ValueError if it is none, was changed, or is unsafe."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         if document.get("kind") != "siloquent-collection" or document.get("format") != 1:
             raise ValueError("this is no collection's document")
         self.digest, self._keyed = str(document["digest"]), (b"", sha256(), sha256())
+        bare = {name: value for name, value in document.items() if name != "digest"}
+        text = dumps(bare, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        if sha256(text.encode()).hexdigest() != self.digest:
+            raise ValueError("this document was changed after it was made: its digest does not fit")
         services = {one["name"]: one for one in document["services"]}
         self._channels = [_Channel(at, one, services, self.digest) for at, one in enumerate(document["channels"])]
         self._of = {name: one for one in self._channels for name in one.services}
@@ -144,9 +149,8 @@ class _Channel:
         self._sizes, starts = plain["values"], plain.get("starts", [[]] * len(sizes))
         self._bins = list(map(_bins, self._sizes, plain["fanouts"], starts))
         self._many = next((name for name in self.services if services[name]["per_user"] > 1), self.services[0])
-        self._heads = [
-            pack(">BBH", VERSION, number, at) + bytes.fromhex(digest[:8]) for at in range(len(plain["layers"]))
-        ]
+        bound = bytes.fromhex(digest[:8])
+        self._heads = [pack(">BBH4s", VERSION, number, at, bound) for at in range(len(plain["layers"]))]
         self._layers = [self._layer(layer, plain["fanouts"]) for layer in plain["layers"]]
 
     def _layer(self, layer: Mapping[str, Any], fanouts: Sequence[Sequence[int]]) -> tuple[list[Any], int, Draw]:
@@ -181,11 +185,9 @@ class _Channel:
             node = 0
             for at, nodes in steps:
                 node += nodes[places[at]]
-        report = self._heads[layer] + token + draw(node, words)
-        if self._public:
-            row: Row = rows[0] if rows else {}
-            report += b"".join(pack(">I", index(row.get(key)) & NOWHERE) for key, index in self._public)
-        return report
+        row: Row = rows[0] if rows else {}
+        public = b"".join(pack(">I", index(row.get(key)) & NOWHERE) for key, index in self._public)
+        return self._heads[layer] + token + draw(node, words) + public
 
     def _places(self, rows: Sequence[Row], words: Words) -> list[int] | None:
         """The places of one row of the user's, or None: of an empty slot, or of a row with a value that is dropped."""
@@ -262,7 +264,6 @@ def _subset(nodes: int, size: int, truth: int) -> Draw:
     """A set of ``size`` nodes as 128 bits, least first: with the node for ``truth`` of 2^64 words, else without it."""
     if not (2 <= nodes <= 128 and 1 <= size < nodes and 0 < truth < 2**64):
         raise ValueError("a layer has no valid sets")
-
     mask = (1 << (nodes - 1).bit_length()) - 1
 
     def draw(node: int, words: Words) -> bytes:
@@ -272,8 +273,7 @@ def _subset(nodes: int, size: int, truth: int) -> Draw:
                 drawn = byte & mask
                 if drawn < nodes and drawn != node and not found >> drawn & 1:
                     found |= 1 << drawn
-                    left -= 1
-                    if not left:
+                    if not (left := left - 1):
                         break
         return found.to_bytes(PAYLOAD, "little")
 
