@@ -1,8 +1,8 @@
 """Real roles over loopback TLS that are killed by SIGKILL at named points, and started again, until enough have died.
 
-``python -m simulation.killed_roles FOLDER KILLS SEED`` holds sums over the bundles in FOLDER, one after the other. Each
-process is forked from here, so that a start costs milliseconds; it dies at the n-th time it comes to a point:
-before or after it writes its journal, after the relay has its message, before it acknowledges.
+``python -m simulation.killed_roles FOLDER KILLS SEED JOB`` holds sums or profiles over the bundles in FOLDER, one after
+the other. Each process is forked from here, so that a start costs milliseconds; it dies at the n-th time it comes to a
+point: before or after it writes its journal, after the relay has its message, before it acknowledges.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ import cryptography.hazmat.primitives.ciphers
 import httpx
 import nacl.public
 import numpy as np
+import pyarrow as pa
+import rbcl
 import uvicorn
 
 from siloquent.errors import ProtocolError
@@ -32,18 +35,26 @@ from siloquent.federation.invitation import Invitation
 from siloquent.federation.policy import Policy, Rule
 from siloquent.federation.relay import server
 from siloquent.federation.relay.rates import Rates
-from siloquent.federation.role import hold
+from siloquent.federation.role import Held, hold
 from siloquent.federation.running import _beating, open_peer, polling, serve
 from siloquent.federation.sums import PROTOCOL, SERVICE, SumSpec, collect, give, worker_part
 from siloquent.federation.walks import Walks
+from siloquent.maths.dependencies import discover
+from siloquent.profile import federated
+from siloquent.profile.spec import Column, ProfileSpec, dependencies_of
+from siloquent.profile.task import Terms, respond
+from siloquent.profile.task.simulate import open_in_memory
 
-LOADED = (cryptography, httpx, nacl, uvicorn)
+LOADED = (cryptography, httpx, nacl, rbcl, uvicorn)
 LENGTH = 64
 PARTIES = ("north", "river", "hill")
 WORKERS = ("w1", "w2")
 SPEC = SumSpec("killed", LENGTH, 2**40, parties=3, min_parties=3)
 ASKED = Invitation(PROTOCOL, "test", SERVICE, body={"sum": SPEC.to_json()}, min_parties=3, session_deadline_s=600)
-POLICY = Policy((Rule("test", (), (), (PROTOCOL,), ("office",), None, "auto"),))
+NAMES = ("a", "b", "c")
+ROWS = np.random.default_rng(11).integers(0, 3, (3, 8, len(NAMES)))
+ROWS[:, :, 2] = ROWS[:, :, 0] // 2  # a -> c holds everywhere, and more inside some parties
+TERMS = Terms(ProfileSpec("t", NAMES, min_rows=2), tuple(Column(name, "text") for name in NAMES))
 POINTS: dict[str, tuple[Any, str, str]] = {
     "before journal": (journal.Journal, "queue", "before"),
     "after journal": (journal.Journal, "queue", "after"),
@@ -81,6 +92,40 @@ def die_at(point: str, times: int) -> None:
     setattr(owner, method, dying)
 
 
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What the killed roles are at: parts by protocol, and how a result is checked."""
+
+    asked: Invitation
+    party: Callable[[Channel, Invitation, Path], Any]
+    worker: Callable[[Channel, Invitation, Any], Any]
+    moderator: Callable[[Channel, Invitation, Any], Any]
+    is_right: Callable[[Held], bool]
+    most_calls: int  # a role dies at one of so many first calls of its point
+
+    @property
+    def policy(self) -> Policy:
+        """Parties say yes to this alone."""
+        asked = self.asked
+        rule = Rule(asked.task, asked.tables, asked.columns, (asked.protocol,), ("office",), None, "auto")
+        return Policy((rule,))
+
+
+def rows_of_party(channel: Channel, invitation: Invitation, measured: Path) -> None:
+    place = PARTIES.index(channel.me)
+    table = pa.table({name: [str(value) for value in ROWS[place, :, j]] for j, name in enumerate(NAMES)})
+    respond(channel, open_in_memory(table, channel.me))
+
+
+def is_right_sum(held: Held) -> bool:
+    wanted = sum(vector(name, bytes.fromhex(held.session)) for name in held.result.parties)
+    return held.result.total.tolist() == wanted.tolist() and len(held.result.parties) == len(PARTIES)
+
+
+def is_right_profile(held: Held) -> bool:
+    return bool(held.result.ufd == dependencies_of(discover(np.concatenate(ROWS)), NAMES))
+
+
 def part_of_party(channel: Channel, invitation: Invitation, measured: Path) -> None:
     def noisy() -> np.ndarray[Any, np.dtype[np.int64]]:
         with measured.open("a") as out:
@@ -90,39 +135,52 @@ def part_of_party(channel: Channel, invitation: Invitation, measured: Path) -> N
     give(channel, SPEC, noisy)
 
 
-def be_member(bundle: Bundle) -> None:
+JOBS = {
+    "sum": Job(
+        ASKED, part_of_party, worker_part(), lambda channel, _, desk: collect(channel, SPEC), is_right_sum, most_calls=6
+    ),
+    "profile": Job(
+        federated.invitation_of(TERMS, parties=len(PARTIES), workers=len(WORKERS)),
+        rows_of_party,
+        federated._work,
+        federated.moderator_part(TERMS),
+        is_right_profile,
+        most_calls=40,
+    ),
+}
+
+
+def be_member(bundle: Bundle, job: Job) -> None:
     walks = Walks()
-    walks.add("worker", SERVICE, worker_part())
-    walks.add("party", PROTOCOL, part_of_party)
+    walks.add("worker", job.asked.service, job.worker)
+    walks.add("party", job.asked.protocol, job.party)
     measured = bundle.folder.parent / f"measured-{bundle.name}.txt"
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    serve(bundle, walks, stop, open_desk=lambda: contextlib.nullcontext(measured), policy=POLICY)
+    serve(bundle, walks, stop, open_desk=lambda: contextlib.nullcontext(measured), policy=job.policy)
 
 
-def be_relay(bundle: Bundle) -> None:
+def be_relay(bundle: Bundle, job: Job) -> None:
     server.run_relay(bundle, rates=Rates(rate=10_000, burst=10_000))
 
 
-def be_moderator(bundle: Bundle) -> None:
+def be_moderator(bundle: Bundle, job: Job) -> None:
     """Go on with the open session, or begin one; write the outcome down for whoever checks."""
     with open_peer(bundle) as me, polling(me), _beating(me, lambda channel: None) as shown:
         known = [session.id for session in me.journal.sessions() if not session.is_over]
         try:
             held = hold(
                 me,
-                ASKED,
+                job.asked,
                 (*PARTIES, *WORKERS),
-                lambda channel, invitation, desk: collect(channel, SPEC),
+                job.moderator,
                 session=known[0] if known else None,
                 started=shown,
             )
         except ProtocolError as failed:
             told = {"session": known[0] if known else "", "code": failed.code, "role": failed.role, "right": False}
         else:
-            wanted = sum(vector(name, bytes.fromhex(held.session)) for name in held.result.parties)
-            right = held.result.total.tolist() == wanted.tolist() and len(held.result.parties) == len(PARTIES)
-            told = {"session": held.session, "code": "", "role": "", "right": right}
+            told = {"session": held.session, "code": "", "role": "", "right": job.is_right(held)}
     with (bundle.folder.parent / "outcomes.txt").open("a") as out:
         out.write(json.dumps(told) + "\n")
 
@@ -130,7 +188,7 @@ def be_moderator(bundle: Bundle) -> None:
 BEING = {"relay": be_relay, "moderator": be_moderator, "party": be_member, "worker": be_member}
 
 
-def start(bundle: Bundle, plan: tuple[str, int] | None) -> int:
+def start(bundle: Bundle, job: Job, plan: tuple[str, int] | None) -> int:
     """Fork a role that dies as planned; its process id."""
     pid = os.fork()
     if pid:
@@ -139,13 +197,13 @@ def start(bundle: Bundle, plan: tuple[str, int] | None) -> int:
     try:
         if plan is not None:
             die_at(*plan)
-        BEING[bundle.kind](bundle)
+        BEING[bundle.kind](bundle, job)
         status = 0
     finally:
         os._exit(status)
 
 
-def main(folder: Path, kills: int, seed: int, deadline_s: float = 120.0) -> dict[str, Any]:
+def main(folder: Path, kills: int, seed: int, job: Job, deadline_s: float = 240.0) -> dict[str, Any]:
     """Hold sessions until ``kills`` processes have died, and one more in which nobody dies."""
     peer.PAUSES_S = (0.05, 0.1, 0.2, 0.4)
     choose = np.random.default_rng(seed)
@@ -156,10 +214,10 @@ def main(folder: Path, kills: int, seed: int, deadline_s: float = 120.0) -> dict
     def plan(name: str) -> tuple[str, int] | None:
         if sum(died.values()) >= kills:
             return None
-        return ROLE_POINTS[choose.integers(len(ROLE_POINTS))], int(choose.integers(1, 6))
+        return ROLE_POINTS[choose.integers(len(ROLE_POINTS))], int(choose.integers(1, job.most_calls))
 
     plans = {name: None if name == "relay" else plan(name) for name in bundles}
-    running = {start(bundle, plans[name]): name for name, bundle in bundles.items()}
+    running = {start(bundle, job, plans[name]): name for name, bundle in bundles.items()}
     beaten, relay_kills = time.monotonic(), 0
     try:
         while time.monotonic() < until:
@@ -179,7 +237,7 @@ def main(folder: Path, kills: int, seed: int, deadline_s: float = 120.0) -> dict
             if name == "office" and not was_killed and sum(died.values()) >= kills:
                 break
             plans[name] = None if name == "relay" else plan(name)
-            running[start(bundles[name], plans[name])] = name
+            running[start(bundles[name], job, plans[name])] = name
     finally:
         for pid in running:
             os.kill(pid, signal.SIGKILL)
@@ -201,4 +259,4 @@ def _lines(path: Path, name: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))) + "\n")
+    sys.stdout.write(json.dumps(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), JOBS[sys.argv[4]])) + "\n")
