@@ -50,7 +50,7 @@ def call(channel: Channel, prints: Prints, least: int, timeout: float | None) ->
         timeout: Seconds after which silos that have not come are left out, if ``least`` have.
     Raises:
         ProtocolError: ``planner_mismatch`` names the silo and what it agreed to otherwise; ``message_conflict``: two
-            silos are one.
+            silos are one, or of one workspace.
     """
     from siloquent.federation.payload import pack_json, unpack_json
 
@@ -65,7 +65,8 @@ def call(channel: Channel, prints: Prints, least: int, timeout: float | None) ->
         if odd := first_odd(prints, theirs):
             raise ProtocolError("planner_mismatch", role=name, step=READY, where=f"{odd} differs")
         if rows in seen:
-            raise ProtocolError("message_conflict", role=name, step=READY, where=f"{seen[rows]} holds the same rows")
+            where = f"{seen[rows]} holds the same rows, or tables of one workspace"
+            raise ProtocolError("message_conflict", role=name, step=READY, where=where)
         seen[rows] = name
     for party in parties:
         channel.send(party, GO, pack_json({"parties": list(told)}))

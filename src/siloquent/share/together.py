@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from siloquent.charging import require_planned
-from siloquent.errors import ProtocolError, RequestError
+from siloquent.charging import Charge, require_planned
+from siloquent.errors import KeyReused, ProtocolError, RequestError
 from siloquent.ledger import Permit, Stored
 from siloquent.share import measure, meeting
 from siloquent.share.plan import SharePlan
@@ -74,7 +75,9 @@ def _taking_part(
 
     def reserve() -> Permit | Stored:
         if not permits:
+            _require_alone(session, spec, charge)
             permits.append(reserved(session, spec, key=key, max_cost=max_cost, also=also)[3])
+            _require_alone(session, spec, charge)  # of two at once, one sees the other, and measures nothing
         return permits[0]
 
     def noisy() -> Integers:
@@ -99,9 +102,32 @@ def _taking_part(
 
 
 def _rows_of(session: Session, spec: ShareSpec, channel: Channel) -> str:
-    """Whose rows these are, for this session alone: equal for one table of one workspace, whoever offers it."""
-    words = f"{channel.session.hex()}|{session.ledger.id}|{spec.table}"
+    """Whose rows these are, for this session alone: equal for one table of one workspace, whoever offers it.
+
+    For all tables of one workspace where nobody may be in two silos: their persons may be the same.
+    """
+    table = spec.table if spec.overlap > 1 else ""
+    words = f"{channel.session.hex()}|{session.ledger.id}|{table}"
     return hashlib.sha256(words.encode()).hexdigest()
+
+
+def _require_alone(session: Session, spec: ShareSpec, charge: Charge) -> None:
+    """Refuse a sum in which another table of this workspace is, unless the agreement says that persons overlap.
+
+    Raises:
+        RequestError: somebody in both tables would be counted twice, and was promised to be counted once.
+    """
+    for account in session.ledger.accounts() if spec.overlap == 1 else ():
+        if account.name == charge.account.name:
+            continue
+        try:
+            replace(charge, account=account, digest="").held(session)  # nothing has this digest: what is there is told
+        except KeyReused:
+            raise RequestError(
+                f"Another table of this workspace is in this sum, for {account.name}: a person may be in both.",
+                fix="overlap = 2 in the spec, at every silo",
+                spent="nothing" if charge.held(session) is None else "what was reserved",
+            ) from None
 
 
 def _settled(session: Session, chosen: SharePlan, permit: Permit, summed: Sum, me: str) -> Stored:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from siloquent.share.meeting import GO, READY
 from siloquent.share.plan import SharePlan
 from siloquent.share.together import hold_sum, sum_spec
 from unit.federation.places import StoreNetwork
-from unit.share.tables import rows, session, spec
+from unit.share.tables import rows, schema, session, spec
 
 NAMES = ("north", "river", "hill", "lake")
 MEMBERS = Members(
@@ -237,6 +238,52 @@ def test_a_silo_does_not_measure_twice_in_one_sum_whatever_the_moderator_says(tm
     assert not [key for key in net.traffic() if key[0] == "lake" and key[2] == "a2"]
     assert spent(opened)["river"] == 4 * 10**9
     assert told.min_parties == 3
+
+
+OTHER = replace(WANTED, table="others")
+
+
+def two_tables(folder: Path) -> dict[str, sq.Session]:
+    """River's workspace has a second table, of the same persons, and offers it as lake's."""
+    opened = clinics(folder)
+    opened["river"].add_frame(replace(schema(), name="others"), rows(200, seed=1))
+    opened["lake"] = opened["river"]
+    return opened
+
+
+def test_two_tables_of_one_workspace_are_one_silo_and_nobody_pays(tmp_path: Path) -> None:
+    """The same persons would be counted twice, where each was promised to be counted once."""
+    opened = two_tables(tmp_path)
+    parts = {**giving(opened), **services(opened["north"].share.explain(WANTED))}
+    parts["lake"] = lambda channel: opened["lake"].share.release_sum(OTHER, channel)
+    with pytest.raises(ProtocolError, match="tables of one workspace") as refused:
+        run_all(MemoryNetwork(MEMBERS), parts)
+    assert (refused.value.code, refused.value.role) == ("message_conflict", "lake")
+    assert set(spent(opened).values()) == {0}
+
+
+def test_two_tables_of_one_workspace_are_two_silos_where_the_promise_is_for_both(tmp_path: Path) -> None:
+    opened, both = two_tables(tmp_path), replace(WANTED, overlap=2)
+    parts = {**giving(opened, both), **services(opened["north"].share.explain(both))}
+    parts["lake"] = lambda channel: opened["lake"].share.release_sum(replace(OTHER, overlap=2), channel)
+    made = run_all(MemoryNetwork(MEMBERS), parts)["north"]
+    assert "A person may have rows at 2 silos" in made.sentence()
+
+
+def test_a_second_table_is_not_measured_for_one_sum_whatever_the_moderator_says(tmp_path: Path) -> None:
+    opened, net = two_tables(tmp_path), MemoryNetwork(MEMBERS)
+    told = sum_spec(opened["north"].share.explain(WANTED))
+    for name in ("river", "lake"):
+        net.channel("office").send(name, GO, pack_json({"parties": list(NAMES)}))
+        for worker in ("w1", "w2"):
+            net.channel(worker).send(name, "a0", pack_json({"spec": told.digest}))
+    with pytest.raises(Lost):
+        lost_at_end(opened["river"], net.channel("river"))
+    with pytest.raises(RequestError, match="a person may be in both") as refused:
+        opened["river"].share.release_sum(OTHER, net.channel("lake"))
+    assert refused.value.spent == "nothing"
+    assert opened["river"].account("others").spent.amount == 0
+    assert not [key for key in net.traffic() if key[0] == "lake" and key[2] == "a2"]
 
 
 def lost_at_end(one: sq.Session, channel: Channel) -> None:
