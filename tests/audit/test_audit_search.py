@@ -164,7 +164,7 @@ def test_a_clamp_that_is_left_out_is_caught() -> None:
         sums[1] *= 3  # as if x and y of that town lay outside their declared range
         return Measured(found.counts, (sums,), found.second)
 
-    assert_caught(release(made, unclamped), PAIRS["row", "add-remove"], n=MANY, **claim(made))
+    assert_caught(release(made, unclamped), PAIRS["row", "add-remove"], n=2 * MANY, **claim(made))
 
 
 def test_preprocessing_on_raw_rows_is_caught() -> None:

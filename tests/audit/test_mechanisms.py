@@ -125,7 +125,7 @@ def planned(question: str, schema: TableSchema, error: int) -> Plan:
 
 
 def charged(found: Plan, **claims: float) -> None:
-    assert audit(release(found), USER if found.schema.unit.kind == "user" else REPLACED, n=N, **claims).refuted  # type: ignore[arg-type]
+    assert audit(release(found), USER if found.schema.unit.kind == "user" else REPLACED, n=2 * N, **claims).refuted  # type: ignore[arg-type]
 
 
 def test_one_row_charged_for_a_user_of_three_is_caught() -> None:
