@@ -29,6 +29,7 @@ from benchmarks.row import Options, Row
 from benchmarks.slow_link import Link, carry
 from siloquent.federation import operator
 from siloquent.federation.bundle import read_bundle
+from siloquent.federation.message import Header
 from siloquent.federation.operator import Described
 from siloquent.profile.federated import run_session
 from siloquent.profile.spec import Column, FDReport, ProfileSpec
@@ -64,6 +65,7 @@ class Ran:
     others: float  # CPU seconds that the machine spent on other work meanwhile
     rounds: int
     hops: Mapping[str, int]
+    envelopes: int  # bytes of all of them, headers and signatures included
 
 
 def rows(options: Options) -> Iterator[Row]:
@@ -111,6 +113,7 @@ def _rows(ran: Ran, folder: Path, name: str, protocol: str, line: Mapping[str, s
     paper_mb = float(line["ufd_smfd_mb"]) + float(line["cfd_smfd_mb"])
     busy = f"{os.cpu_count()} CPUs, which gave other work {ran.others:.0f} CPU s meanwhile"
     hops = ", ".join(f"{hop} {size / 1e6:.2f}" for hop, size in sorted(ran.hops.items()))
+    hops = f"with headers {ran.envelopes / 1e6:.2f}; {hops}"
     yield Row(f"{first}-wrong", ours=wrong(folder, name, report), goal=0, unit="dependencies")
     yield Row(f"{first}-wall", ours=ran.wall, paper=paper_s, goal=GOALS_S[name], unit="s", how=busy)
     how = f"joins and every party's own search in; {ran.cfd_cpu:.1f} CPU s"
@@ -217,8 +220,8 @@ def run(place: Place, data: Path, name: str, protocol: str) -> Ran:
     report = run_session(read_bundle(place.bundles / "office"), terms, say=say)
     ended, cpu = now()
     others = max(0.0, _busy() - busy - (cpu - spent))
-    (cfd, cfd_cpu), hops = voted[-1], _hops(place.bundles / "relay", report.session)
-    return Ran(report, ended - began, cfd - began, cfd_cpu - spent, cpu - spent, others, len(voted), hops)
+    (cfd, cfd_cpu), (hops, whole) = voted[-1], _hops(place.bundles / "relay", report.session)
+    return Ran(report, ended - began, cfd - began, cfd_cpu - spent, cpu - spent, others, len(voted), hops, whole)
 
 
 def _busy() -> float:
@@ -228,19 +231,18 @@ def _busy() -> float:
     return (sum(map(int, fields[:8])) - idle) / os.sysconf("SC_CLK_TCK")
 
 
-def _hops(relay: Path, session: str) -> dict[str, int]:
-    """Sealed payload bytes of one session by kinds of sender and receiver, from the headers that the relay keeps."""
+def _hops(relay: Path, session: str) -> tuple[dict[str, int], int]:
+    """Sealed payload bytes of one session by kinds of sender and receiver; and all bytes, headers and signatures in."""
     (store,) = relay.rglob("*.sqlite")
     kinds = dict.fromkeys(PARTIES, "party") | dict.fromkeys(WORKERS, "worker")
-    found: dict[str, int] = {}
+    found, whole = dict[str, int](), 0
     with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as db:
-        lines = db.execute(
-            "SELECT sender, receiver, sum(size) FROM message WHERE session = ? GROUP BY 1, 2", (session,)
-        )
-        for sender, receiver, size in lines.fetchall():
+        lines = db.execute("SELECT sender, receiver, header, size FROM message WHERE session = ?", (session,))
+        for sender, receiver, header, size in lines.fetchall():
             hop = f"{kinds.get(sender, 'moderator')} to {kinds.get(receiver, 'moderator')}"
-            found[hop] = found.get(hop, 0) + size
-    return found
+            found[hop] = found.get(hop, 0) + Header.decode(header).size
+            whole += size
+    return found, whole
 
 
 _RULE = """\

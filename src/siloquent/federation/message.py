@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -12,13 +14,14 @@ from siloquent.federation.channel.base import MOST_ATTEMPT, NAME, STEP
 from siloquent.federation.payload import KINDS, canonical, parse
 from siloquent.federation.seal import SEAL_BYTES, SIGNATURE_BYTES
 
-VERSION = 1
+VERSION = 2
 PART_BYTES = 8 * 2**20
 MOST_PARTS = 4096
 MOST_HEADER = 4096
 MOST_SEALED = PART_BYTES + SEAL_BYTES
 MOST_ENVELOPE = 2 + MOST_HEADER + SIGNATURE_BYTES + MOST_SEALED
 _HEX = re.compile(r"[0-9a-f]{64}")
+_DIGESTS = ("session", "prev", "roster", "sha256")  # 43 characters each on the wire; a header costs what it is long
 _KEYS = {
     "session": "session",
     "sender": "from",
@@ -77,8 +80,7 @@ class Header:
 
     def encode(self) -> bytes:
         """The header in its one form."""
-        plain: dict[str, Any] = {key: getattr(self, field) for field, key in _KEYS.items()}
-        return canonical({"v": VERSION, **plain})
+        return canonical({"v": VERSION, **self._plain()})
 
     @classmethod
     def decode(cls, text: bytes) -> Header:
@@ -96,12 +98,18 @@ class Header:
             raise ProtocolError("version_mismatch")
         if set(value) != set(_KEYS.values()):
             raise ProtocolError("bad_encoding")
-        return cls(**{field.name: value[_KEYS[field.name]] for field in fields(cls)})
+        read = {field.name: value[_KEYS[field.name]] for field in fields(cls)}
+        return cls(**{**read, **{name: _hex_of(read[name]) for name in _DIGESTS}})
 
     def context(self) -> bytes:
         """All of the header but the digest of the sealed bytes: what the nonce is bound to."""
-        plain = {key: getattr(self, field) for field, key in _KEYS.items() if field != "sha256"}
+        plain = self._plain()
+        del plain["sha256"]
         return canonical({"v": VERSION, **plain})
+
+    def _plain(self) -> dict[str, Any]:
+        values = {key: getattr(self, field) for field, key in _KEYS.items()}
+        return {**values, **{name: _short(values[name]) for name in _DIGESTS}}
 
     def with_digest(self, sha256: str) -> Header:
         """This header once the payload is sealed."""
@@ -169,6 +177,30 @@ def parts_of(payload: bytes) -> list[bytes]:
     if len(pieces) > MOST_PARTS:
         raise ProtocolError("too_large")
     return pieces
+
+
+def _short(digest: str) -> str:
+    """32 bytes in hex as base64 for addresses, without padding.
+
+    >>> _short("ff" * 32)
+    '__________________________________________8'
+    """
+    return base64.urlsafe_b64encode(bytes.fromhex(digest)).rstrip(b"=").decode()
+
+
+def _hex_of(told: object) -> str:
+    """The hex of what ``_short`` wrote.
+
+    Raises:
+        ProtocolError: ``bad_encoding``: nothing, or another spelling.
+    """
+    digest = ""
+    if isinstance(told, str):
+        with suppress(ValueError):  # binascii's own error is one
+            digest = base64.urlsafe_b64decode(told + "=").hex()
+    if _short(digest) != told:
+        raise ProtocolError("bad_encoding")
+    return digest
 
 
 def _within(value: object, least: int, most: int) -> bool:

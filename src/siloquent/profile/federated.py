@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from siloquent.errors import ProtocolError, RequestError
+from siloquent.errors import ProtocolError, RequestError, UnknownName
 from siloquent.federation.channel import Channel
 from siloquent.federation.crypto.worker import ChainWorker
 from siloquent.federation.invitation import Invitation
@@ -74,12 +74,15 @@ def run_session(
         session: The id of a session that an earlier process began, to go on with it.
         watch: Called every two seconds or so; ``channel.status()`` says who is awaited since when.
     Raises:
-        RequestError: fewer than two parties or workers are left.
+        UnknownName: a name is not in the roster. RequestError: fewer than two parties or workers are left.
         ProtocolError: as ``discover``; ``NotAllowed``: the bundle is no moderator's.
     """
     from siloquent.federation.running import moderate
 
     left_out = set(without)
+    known = [role.name for role in bundle.roster.roles]
+    for name in sorted(left_out.difference(known)):
+        raise UnknownName("role", name, known, fix="--without a name that is known, or leave it out")
     roles = [role for role in bundle.roster.roles if role.name not in left_out]
     names = {kind: [role.name for role in roles if role.kind == kind] for kind in ("party", "worker")}
     if min(map(len, names.values())) < 2:

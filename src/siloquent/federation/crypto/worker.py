@@ -79,17 +79,21 @@ class ChainWorker:
         return scalar_of(self.group, kept_seed(self.channel.state, "elgamal"), "elgamal", self.channel.session)
 
     def _start(self) -> None:
-        channel, members = self.channel, self.channel.members
-        key, seed = self._key, kept_seed(channel.state, "elgamal")
-        proof = proofs.prove(self.group, key, seed, session=channel.session, name=channel.me)
-        message = pack_bytes(self.group.base(key) + proof)
-        for name in (*members.parties, *members.workers, members.moderator):
-            if name != channel.me:
-                channel.send(name, "key", message)
+        channel = self.channel
+        self._publish(self._parties)
         kept_seed(channel.state, "own")
         for party, payload in channel.gather("seed", self._parties).items():
             if channel.state.get(f"with-{party}") is None:
                 channel.state.put(f"with-{party}", unpack_bytes(payload, 32))
+
+    def _publish(self, names: tuple[str, ...]) -> None:
+        """Tell this worker's public key, with a proof that it is its own."""
+        channel, key = self.channel, self._key
+        seed = kept_seed(channel.state, "elgamal")
+        proof = proofs.prove(self.group, key, seed, session=channel.session, name=channel.me)
+        for name in names:
+            if name != channel.me:
+                channel.send(name, "key", pack_bytes(self.group.base(key) + proof))
 
     def _obey(self, number: int) -> bool:
         """Carry out order ``number``; whether more may follow."""
@@ -194,6 +198,8 @@ class ChainWorker:
         """All parties' pairs of some sets, each set through the mix network by itself."""
         chunk, first, count, most = (int(order[key]) for key in ("chunk", "first", "count", "most"))
         self._take(list(range(first, first + count)), [2 * most] * len(self._parties))
+        # The mix network alone needs the keys of workers behind, and the moderator's pairs the joint one.
+        self._publish((*self.channel.members.workers, self.channel.members.moderator))
         step = f"m{self._place + 2}/{chunk}"
         if self.channel.sent(self._next, step):
             return

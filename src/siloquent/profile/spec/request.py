@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
+from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ Protocol = Literal["padded", "fast", "smfd"]
 KINDS: tuple[Kind, ...] = ("cfd", "ufd", "keys")
 WIDE_TABLE = 12
 NARROW_LHS = 5
-_FIX = 'ProfileSpec(table="prices", columns=("item", "item_group"))'
+_FIX = 'table = "prices" and columns = ["item", "item_group"], as in docs/reference/profile.md'
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class ProfileSpec:
 
     def _check_numbers(self) -> None:
         if self.max_lhs is not None and not (isinstance(self.max_lhs, int) and 1 <= self.max_lhs <= len(self.columns)):
-            raise RequestError(f"max_lhs is 1 to {len(self.columns)}, not {self.max_lhs!r}.", fix="max_lhs=4")
+            raise RequestError(f"max_lhs is 1 to {len(self.columns)}, not {self.max_lhs!r}.", fix="max_lhs = 2")
         share = Fraction(str(self.canaries)) if isinstance(self.canaries, float) else Fraction(self.canaries)
         object.__setattr__(self, "canaries", share)
         if not 0 <= share <= 1:
@@ -115,7 +116,13 @@ def spec_from_plain(plain: Any) -> ProfileSpec:
         raise RequestError("A profile is described by keys and values.", fix=_FIX)
     unknown = sorted(set(plain) - known)
     if unknown:
-        raise RequestError(f"A profile has no {unknown[0][:60]!r}. Known: {', '.join(sorted(known))}.")
+        near = get_close_matches(str(unknown[0]), known, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        told = f"A profile has no {unknown[0][:60]!r}.{hint} Known: {', '.join(sorted(known))}."
+        raise RequestError(told, fix=near[0] if near else _FIX)
+    absent = [name for name in ("table", "columns") if name not in plain]
+    if absent:
+        raise RequestError(f"A profile needs {' and '.join(absent)}.", fix=_FIX)
     try:
         values = dict(plain)
         for name in ("columns", "kinds"):

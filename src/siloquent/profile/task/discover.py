@@ -60,7 +60,6 @@ class _Walk:
     group: Group
     say: Say
     sizes: list[int] = field(init=False)
-    key: bytes = field(init=False)
     orders: int = 0
     votes: int = 0
     sets: int = 0
@@ -117,7 +116,6 @@ class _Walk:
                 raise ProtocolError("bad_encoding", role=party, step="entry")
             sizes.append(size)
         self.sizes = sizes
-        self.key = joint_key(self.group, proven_keys(self.channel, self.group, self._workers))
         self._tell("sizes", {"sizes": sizes})
         self.say(f"{len(sizes)} parties joined")
 
@@ -244,11 +242,12 @@ class _Walk:
     def _add_up(self, numbers: Sequence[int], first: int, level: int) -> list[bool]:
         """For each candidate whether the parties' numbers and the moderator's add up to zero."""
         self._order({"do": "zero", "level": level, "first": first, "count": len(numbers)})
+        key = joint_key(self.group, proven_keys(self.channel, self.group, self._workers))
         pairs = [
             mixnet.encrypted(
                 self.group,
                 mixnet.number_point(self.group, number),
-                self.key,
+                key,
                 seed=self._seed,
                 session=self.channel.session,
                 query=query,
