@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from siloquent.cli.commands import Options, command
+from siloquent.cli.problems import Interrupted
 from siloquent.cli.profile_files import names_of
-from siloquent.errors import RequestError
+from siloquent.errors import ReleaseError, RequestError
 
 if TYPE_CHECKING:
+    from siloquent.federation.journal import Journal
     from siloquent.profile import FDReport, ProfileSpec, Terms
 
 Spec = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="Table, columns, kinds, max_lhs, protocol.")]
@@ -107,7 +109,6 @@ def run(
     """Find the dependencies of several silos' rows together. What is revealed is shown first and goes on record."""
     from siloquent.cli.profile_files import release_place, silos_and_workers, spec_at
     from siloquent.cli.profile_words import report_document, show_report
-    from siloquent.profile import save_report
 
     asked = spec_at(options, spec)
     silos, parties, workers = silos_and_workers(options, party or [], bundle, names_of(without), workers)
@@ -115,6 +116,8 @@ def run(
         plan(options, spec, parties=parties, workers=workers)
         return None
     place = None if output is None else release_place(options, output)
+    if place is not None and place.exists() and resume is None:
+        raise ReleaseError(f"{place} is there already.", fix=f"the same command with -o {output}-2")
     if not _agreed(options, asked, parties, workers, yes=yes):
         options.screen.note("Nothing was read, nothing was revealed.")
         return 2
@@ -122,12 +125,13 @@ def run(
         report = _together(options, asked, silos, workers)
     else:
         report = _over_the_relay(options, asked, bundle, names_of(without), resume)
-    folder = save_report(report, place or release_place(options, report.id), table=asked.table)
+    folder = _kept(options, report, place, asked.table)
     if options.as_json:
         options.screen.document(report_document(report, folder))
     else:
         show_report(options.screen, report)
-        options.screen.note(f"\nKept as {folder}. Next: {options.shell('profile', 'verify', folder.name)}")
+        named = str(folder) if output is not None and "/" in output else folder.name
+        options.screen.note(f"\nKept as {folder}. Next: {options.shell('profile', 'verify', named)}")
     return None
 
 
@@ -144,14 +148,50 @@ def _together(options: Options, asked: ProfileSpec, silos: Mapping[str, Path], w
 def _over_the_relay(
     options: Options, asked: ProfileSpec, folder: Path, without: list[str], resume: str | None
 ) -> FDReport:
-    """Parties and workers are processes of their own; the columns' types are this workspace's declaration."""
+    """Parties and workers are processes of their own; the columns' types are this workspace's declaration.
+
+    Raises:
+        Interrupted: by a person; it says how to go on.
+    """
+    from siloquent.cli.federation import find_session
     from siloquent.cli.profile_files import WaitingLines
+    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.running import open_journal
 
     waiting = WaitingLines(options.screen)
-    with options.session() as session:
-        return session.profile.discover(
-            asked, folder, without=without, resume=resume, say=waiting.say, watch=waiting.look
-        )
+    with open_journal(read_bundle(folder)) as journal, options.session() as session:
+        if resume is not None:
+            resume = find_session(journal.sessions(), resume, folder).id
+        try:
+            return session.profile.discover(
+                asked, folder, without=without, resume=resume, say=waiting.say, watch=waiting.look
+            )
+        except KeyboardInterrupt:
+            raise _interrupted(options, journal, resume) from None
+
+
+def _interrupted(options: Options, journal: Journal, resume: str | None) -> KeyboardInterrupt:
+    """What was begun goes on with the same command, since all others wait for it."""
+    begun = journal.sessions()
+    if not begun or begun[-1].code:
+        return KeyboardInterrupt()
+    fix = options.again() if resume else options.again("--resume", begun[-1].id[:12])
+    return Interrupted("what the parties have recorded so far stays in their ledgers, and is not recorded twice", fix)
+
+
+def _kept(options: Options, report: FDReport, place: Path | None, table: str) -> Path:
+    """The report's release: among the releases under its own id where ``place`` turns out to hold another one."""
+    from siloquent.cli.profile_files import release_place
+    from siloquent.profile import save_report
+
+    own = release_place(options, report.id)
+    try:
+        return save_report(report, place or own, table=table)
+    except ReleaseError as refused:
+        if place in (None, own):
+            raise
+        options.screen.warn(refused.detail)
+        return save_report(report, own, table=table)
 
 
 def _yes(terms: Terms, told: str) -> bool:
@@ -165,7 +205,8 @@ def _agreed(options: Options, spec: ProfileSpec, parties: int, workers: int, *, 
     if yes:
         return True
     if not options.screen.can_ask:
-        raise RequestError("This reveals what the plan says, and nobody is here to agree.", fix="--yes")
+        told = "This reveals what the plan says, and nobody is here to agree."
+        raise RequestError(told, fix=options.again("--yes"))
     options.screen.warn("The dependencies are exact, not differentially private. Besides them:")
     for role, text in statement(spec.protocol, parties=parties, workers=workers, size_class=spec.size_class):
         options.screen.warn(f"  {role}: {text}")
@@ -219,7 +260,8 @@ def adopt(
     with options.session() as session:
         if not yes:
             if not options.screen.can_ask:
-                raise RequestError(f"This changes schemas/{table}.toml, and nobody is here to agree.", fix="--yes")
+                told = f"This changes schemas/{table}.toml, and nobody is here to agree."
+                raise RequestError(told, fix=options.again("--yes"))
             options.screen.warn(f"schemas/{table}.toml gets: {'; '.join(wanted)}. They are facts about private rows.")
             if not options.screen.confirm("Write them?"):
                 return 2

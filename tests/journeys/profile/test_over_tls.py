@@ -134,6 +134,39 @@ def test_a_profile_survives_the_death_of_a_worker_and_a_party(federation: Federa
     assert b"supplier 3" not in relay
 
 
+def test_a_moderator_that_was_killed_goes_on_with_the_beginning_of_its_sessions_id(federation: Federation) -> None:
+    office, bundle, log = federation.office, federation.bundle("office"), federation.folder / "killed.log"
+    words = ["profile", "run", "rules.toml", "--bundle", bundle, "--yes", "-o", "killed"]
+    before = {silo: spent(federation, silo) for silo in SILOS}
+    with log.open("wb") as out:
+        run = subprocess.Popen(
+            [sys.executable, "-m", "siloquent", "--workspace", str(office.folder), *words], stdout=out, stderr=out
+        )
+    federation.wait_for("parties joined", log)
+    run.kill()
+    run.wait(10)
+    begun = office.types("federation", "status", "--bundle", bundle, "--json").document["sessions"][-1]["session"]
+    done = office.types(*words, "--resume", begun[:12])
+    assert done.status == 0, done.err
+    assert {silo: spent(federation, silo) - count for silo, count in before.items()} == dict.fromkeys(SILOS, 2)
+    wrong = office.types(*words, "--resume", "no such")
+    assert (wrong.status, f"status --bundle {bundle}" in wrong.err) == (2, True)
+
+
+def test_a_name_that_is_taken_and_a_role_that_is_unknown_are_refused_before_anybody_is_invited(
+    federation: Federation,
+) -> None:
+    office, bundle = federation.office, federation.bundle("office")
+    (office.folder / "releases" / "taken").mkdir(parents=True)
+    before = office.types("federation", "status", "--bundle", bundle, "--json").document
+    words = ["profile", "run", "rules.toml", "--bundle", bundle, "--yes", "-o"]
+    taken = office.types(*words, "taken")
+    assert (taken.status, "taken is there already" in taken.err) == (2, True)
+    unknown = office.types(*words, "free", "--without", "nroth")
+    assert (unknown.status, "Did you mean 'north'?" in unknown.err) == (2, True)
+    assert office.types("federation", "status", "--bundle", bundle, "--json").document == before
+
+
 def refused(federation: Federation, spec: str = "rules.toml") -> str:
     """What the office reads of a session that must not end well; there is no report of it."""
     words = ["profile", "run", spec, "--bundle", federation.bundle("office"), "--yes", "-o", "never"]
