@@ -84,6 +84,6 @@ def test_most_false_messages_are_found() -> None:
         net = network(3, 2, seed=seed + 1)
         roles = honest(net, random_parts(seed % 7, columns=3, rows=6))
         part = roles["w1"]
-        roles["w1"] = lambda channel, part=part, dice=dice: part(Hostile(channel, 7, dice))  # type: ignore[misc]
+        roles["w1"] = lambda channel, part=part, dice=dice: part(Hostile(channel, 5, dice))  # type: ignore[misc]
         found += _ended(net, roles)[1] is None
     assert found >= 36
