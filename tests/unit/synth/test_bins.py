@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siloquent.synth.estimate.bins import bin_ordered, denoised, merge_rare, number_of_rows, projected
+from siloquent.synth.estimate.bins import PARTS, bin_ordered, denoised, merge_rare, number_of_rows, projected
 
 COUNTS = st.lists(st.integers(-200, 2_000), min_size=1, max_size=60)
 
@@ -46,8 +46,8 @@ def test_a_spike_stays_alone_and_the_rest_is_cut_into_parts_of_like_weight() -> 
     assert (groups == groups[20]).sum() == 1
     weights = np.bincount(groups, weights=shares)
     others = np.delete(weights, groups[20])
-    assert others.min() >= 0.5 / 12
-    assert others.max() < 3 * 0.5 / 12
+    assert others.min() >= 0.5 / PARTS
+    assert others.max() < 3 * 0.5 / PARTS
 
 
 def test_noise_makes_bins_wide() -> None:

@@ -15,6 +15,7 @@ from siloquent.maths.graphical.triangulate import cells, cliques, mask_of
 from siloquent.synth.estimate.frame import Frame, frame_of, rate_read
 from siloquent.synth.estimate.judges import Judges, trained
 from siloquent.synth.estimate.keep import Tables
+from siloquent.synth.plan.worth import worth
 from siloquent.synth.spec.fine import Fine
 from siloquent.synth.spec.measured import Measurements, Noisy, Offer
 
@@ -43,7 +44,7 @@ class TreeLearner:
         self._frame: Frame | None = None
         self._model: GraphicalModel | None = None
         self._finished = False
-        self._excess, self._among = 0.0, 1
+        self._excess, self._among = 0, 1
         self.rates: dict[int, float] = dict(plan.rates)
 
     @property
@@ -91,8 +92,8 @@ class TreeLearner:
         values, variance = joint.counts.astype(np.float64), float(joint.variance)
         times = self._times.get(axes, 0)
         if joint.candidates:
-            gap = np.abs(values - self._expected([axes])[0]).sum()
-            self._excess = float(gap) - math.sqrt(2 / math.pi * variance) * values.size
+            gaps = np.rint(values - self._expected([axes])[0]).astype(np.int64)
+            self._excess = worth(gaps, deviation=math.sqrt(variance))
             self._among = joint.candidates
         if times:
             values = (self._joints[axes].values * times + values) / (times + 1)
@@ -144,7 +145,7 @@ class TreeLearner:
         selection = self.plan.selection
         if not selection.rounds:
             return 0.0
-        return max(self._excess, 0.0) + math.log(max(self._among, 2) / beta) / float(selection.rate)
+        return max(self._excess, 0) + math.log(max(self._among, 2) / beta) / float(selection.rate)
 
     @property
     def cliques(self) -> tuple[tuple[str, ...], ...]:

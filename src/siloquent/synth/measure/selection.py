@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from siloquent.synth.plan.worth import worth
 
 if TYPE_CHECKING:
     from siloquent.synth.plan.budget import Noise, Selection
@@ -17,15 +18,14 @@ SHORT, PLAIN = 200, 10_000
 
 
 def utilities(exact: Sequence[Integers], expected: Sequence[NDArray[np.float64]], *, deviation: float) -> Integers:
-    """How many rows the model puts into wrong cells of each marginal, less what noise alone would seem to do.
+    """What counting each marginal would teach, in rows that the model has in wrong cells.
 
     Privacy:
-        None: exact. A row that comes or goes moves each number by at most one, a replaced row by two: ``expected`` and
-        the correction are functions of what was released before.
+        None: exact. A row that comes or goes moves one gap by one, so each number by at most one; a replaced row by
+        two: ``expected`` and the noise are functions of what was released before. Proof: docs/explanation/synth.md.
     """
     found = [
-        int(np.abs(count - np.rint(model).astype(np.int64)).sum())
-        - round(math.sqrt(2 / math.pi) * deviation * count.size)
+        worth(count - np.rint(model).astype(np.int64), deviation=deviation)
         for count, model in zip(exact, expected, strict=True)
     ]
     return np.array(found, dtype=np.int64)
