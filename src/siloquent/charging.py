@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from siloquent.errors import KeyReused, NotAllowed, RequestError
 from siloquent.ledger import Account, Permit, Stored
 from siloquent.privacy import FREE, Composed, Event, Guarantee, accountant, digits, exact
+from siloquent.releases.parts import Part
 
 if TYPE_CHECKING:
     from siloquent.schema import TableSchema
@@ -163,4 +164,17 @@ def guarantee_of(schema: TableSchema, *stored: Stored) -> Guarantee:
         rho=charged if zcdp else Fraction(0),
         delta=book.price(events[0] if len(events) == 1 else Composed(tuple(events))).delta,
         report_delta=schema.budget.delta - schema.budget.delta_events if zcdp else Fraction(1, 10**6),
+    )
+
+
+def part_of(schema: TableSchema, stored: Stored) -> Part:
+    """Where a settled measurement stands in its ledger, and what was promised, for the file of its release."""
+    return Part(
+        account=stored.account,
+        ledger=stored.receipt.ledger,
+        seq=stored.receipt.seq,
+        hash=stored.receipt.hash,
+        guarantee=guarantee_of(schema, stored).sentence(),
+        unit=schema.unit.words,
+        adjacency=schema.adjacency,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 from collections import Counter
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from siloquent.errors import ReleaseError
 from siloquent.releases.manifest import MANIFEST, read_manifest
+from siloquent.releases.parts import read_checked
 from siloquent.search.offers import Offer, offer_from_bytes
 
 FILE, COUNTS = "moments.npz", "counts.parquet"
@@ -45,16 +45,7 @@ def load_offer(folder: Path) -> Offer:
     Raises:
         ReleaseError: It is no release of an offer, or was changed after its release.
     """
-    manifest = read_manifest(folder)
-    entry = next((file for file in manifest.files if file.name == FILE), None)
-    path = folder / FILE
-    if manifest.task != "search" or entry is None or path.is_symlink() or not path.is_file():
-        raise ReleaseError(f"{folder} holds no offer.", fix="siloquent release list")
-    if path.stat().st_size > MOST_BYTES:
-        raise ReleaseError(f"{path} is too large for an offer.")
-    data = path.read_bytes()
-    if hashlib.sha256(data).hexdigest() != entry.sha256:
-        raise ReleaseError(f"{FILE} in {folder} was changed after its release.", fix=f"siloquent verify {folder}")
+    manifest, data = read_checked(folder, FILE, task="search", kind="an offer", most=MOST_BYTES)
     offer = offer_from_bytes(data)
     if offer.part is None or offer.part.hash != manifest.receipt.get("hash"):
         raise ReleaseError(f"The receipt in {folder} is not that of its offer.", fix="ask its owner for it again")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +11,7 @@ from numpy.typing import NDArray
 from siloquent.errors import ReleaseError
 from siloquent.privacy import Event, event_from_json, event_to_json
 from siloquent.releases.arrays import pack, unpack
+from siloquent.releases.parts import Part, positive
 from siloquent.search.domains import (
     Feature,
     JoinKey,
@@ -41,19 +40,6 @@ class Measured:
     sums: tuple[Integers, ...]
     second: Integers | None
     higher: tuple[Integers, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The release: where it stands in which ledger, what was promised."""
-
-    account: str
-    ledger: str
-    seq: int
-    hash: str
-    guarantee: str
-    unit: str
-    adjacency: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,7 +132,7 @@ class Offer:
             "is_halved": self.is_halved,
             "event": event_to_json(self.event),
             "owner": self.owner,
-            "part": None if part is None else {name: getattr(part, name) for name in Part.__dataclass_fields__},
+            "part": None if part is None else part.to_plain(),
             "request": self.request,
             "schema_digest": self.schema_digest,
             "notes": list(self.notes),
@@ -182,7 +168,7 @@ def offer_from_bytes(data: bytes) -> Offer:
             raise ValueError("more arrays than an offer has")
         if words["noise"] not in ("gaussian", "laplace"):
             raise ValueError("unknown noise")
-        parameters = [None if text is None else _positive(text) for text in words["parameters"]]
+        parameters = [None if text is None else positive(text) for text in words["parameters"]]
         return Offer(
             table=str(words["table"]),
             features=features_from_plain(words["features"]),
@@ -205,10 +191,3 @@ def offer_from_bytes(data: bytes) -> Offer:
         raise ReleaseError(
             "The file is no offer, or it was cut or changed.", fix="siloquent verify RELEASE, then send it again"
         ) from None
-
-
-def _positive(text: Any) -> Fraction:
-    value = Fraction(text)
-    if value <= 0:
-        raise ValueError("not above 0")
-    return value

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from siloquent.charging import Charge, guarantee_of, request_digest, require_planned
+from siloquent.charging import Charge, part_of, request_digest, require_planned
 from siloquent.errors import BudgetExceeded, NotAllowed, RequestError
 from siloquent.ledger import Permit, Stored
 from siloquent.search.catalogue import Catalogue
@@ -16,7 +16,7 @@ from siloquent.search.estimate.finding import Asked, find_joins, find_unions, re
 from siloquent.search.estimate.training import LocalRows, ReleasedSums
 from siloquent.search.found import AugmentPlan, Found
 from siloquent.search.measure import measure, own_rows, own_table
-from siloquent.search.offers import Offer, Part, offer_from_bytes
+from siloquent.search.offers import Offer, offer_from_bytes
 from siloquent.search.plan import OfferPlan, feature_of, join_key, plan
 from siloquent.search.spec import OfferSpec, RequestSpec
 
@@ -69,16 +69,7 @@ def explain(session: Session, spec: OfferSpec) -> OfferPlan:
 
 def assemble(schema: TableSchema, stored: Stored) -> Offer:
     """The offer that the ledger keeps, with its guarantee and receipt: the same at every replay."""
-    part = Part(
-        account=stored.account,
-        ledger=stored.receipt.ledger,
-        seq=stored.receipt.seq,
-        hash=stored.receipt.hash,
-        guarantee=guarantee_of(schema, stored).sentence(),
-        unit=schema.unit.words,
-        adjacency=schema.adjacency,
-    )
-    return replace(offer_from_bytes(stored.payload), part=part)
+    return replace(offer_from_bytes(stored.payload), part=part_of(schema, stored))
 
 
 def _measured(session: Session, chosen: OfferPlan, permit: Permit) -> Stored:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from siloquent.errors import ReleaseError
-from siloquent.releases import Manifest, ReleaseFile, Rendered, read_manifest
+from siloquent.releases import Manifest, ReleaseFile, Rendered
+from siloquent.releases.parts import read_at_most, read_checked
 from siloquent.releases.writing import write_files
 from siloquent.share.encoding import bin_names, encoding_of
 from siloquent.share.layout import Layout
@@ -51,25 +51,10 @@ def load_release(path: Path, *, agent: str = "") -> ShareRelease:
     """
     name = agent or (path.name if path.is_dir() else path.stem)
     if path.is_dir():
-        manifest = read_manifest(path)
-        entry = next((file for file in manifest.files if file.name == FILE), None)
-        if manifest.task != "share" or entry is None:
-            raise ReleaseError(f"{path} holds no release for sharing.", fix="siloquent release list")
-        data = _bytes_of(path / FILE)
-        if hashlib.sha256(data).hexdigest() != entry.sha256:
-            raise ReleaseError(f"The release of {name} was changed after its release.", fix=f"siloquent verify {path}")
+        _, data = read_checked(path, FILE, task="share", kind="a release for sharing", most=MOST_BYTES)
     else:
-        data = _bytes_of(path)
+        data = read_at_most(path, MOST_BYTES, "a release for sharing")
     return release_from_bytes(data, agent=name)
-
-
-def _bytes_of(path: Path) -> bytes:
-    try:
-        if path.is_symlink() or path.stat().st_size > MOST_BYTES:
-            raise ReleaseError(f"{path} is a link, or too large for a release.")
-        return path.read_bytes()
-    except OSError as failed:
-        raise ReleaseError(f"{path} cannot be read: {failed.strerror}.", fix="name a release's folder") from None
 
 
 def rendered(release: ShareRelease) -> Rendered:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from siloquent.errors import ReleaseError
 from siloquent.privacy import Event, event_from_json, event_to_json
 from siloquent.releases.arrays import pack, unpack
+from siloquent.releases.parts import Part
 from siloquent.share.encoding import encoding_of
 from siloquent.share.layout import Layout
 from siloquent.share.spec.agreement import Agreement, agreement_from_json
@@ -19,6 +20,8 @@ from siloquent.share.spec.agreement import Agreement, agreement_from_json
 FORMAT = 1
 MOST_NUMBERS = 2**23
 Integers = NDArray[np.int64]
+UNKNOWN = Part()
+"""Of a release that no ledger has settled yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +30,6 @@ class Noise:
 
     length: int
     variance: Fraction
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Where a release stands in which ledger, and what was promised."""
-
-    account: str = ""
-    ledger: str = ""
-    seq: int = 0
-    hash: str = ""
-    guarantee: str = ""
-    unit: str = ""
-    adjacency: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +51,7 @@ class ShareRelease:
     members: tuple[str, ...] = ()
     schema_digest: str = ""
     notes: tuple[str, ...] = ()
-    part: Part = Part()
+    part: Part = UNKNOWN
     agent: str = ""
 
     def __post_init__(self) -> None:
@@ -126,7 +116,7 @@ class ShareRelease:
             "members": list(self.members),
             "schema_digest": self.schema_digest,
             "notes": list(self.notes),
-            "part": {name: getattr(self.part, name) for name in Part.__dataclass_fields__},
+            "part": self.part.to_plain(),
         }
         return pack(self.values, words)
 

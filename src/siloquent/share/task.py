@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from siloquent.charging import Charge, guarantee_of, request_digest, require_planned
+from siloquent.charging import Charge, part_of, request_digest, require_planned
 from siloquent.errors import NotAllowed, RequestError
 from siloquent.ledger import Permit, Stored
 from siloquent.share import estimate, measure
@@ -19,7 +19,7 @@ from siloquent.share.encoding import Integers, encoding_of
 from siloquent.share.estimate import Advice, Fit
 from siloquent.share.model import Model
 from siloquent.share.plan import SharePlan, plan, variance_of
-from siloquent.share.release import Noise, Part, ShareRelease, release_from_bytes
+from siloquent.share.release import Noise, ShareRelease, release_from_bytes
 from siloquent.share.spec import Agreement, LearnSpec, ShareSpec, differing_attribute
 from siloquent.share.trees import TreePlan
 
@@ -148,17 +148,7 @@ def _noise_of_tree(tree: TreePlan, values: Mapping[str, Integers]) -> tuple[Nois
 
 def assemble(schema: TableSchema, stored: Stored) -> ShareRelease:
     """The release that the ledger keeps, with its guarantee and receipt: the same at every replay."""
-    guarantee = guarantee_of(schema, stored)
-    part = Part(
-        account=stored.account,
-        ledger=stored.receipt.ledger,
-        seq=stored.receipt.seq,
-        hash=stored.receipt.hash,
-        guarantee=guarantee.sentence(),
-        unit=schema.unit.words,
-        adjacency=schema.adjacency,
-    )
-    return replace(release_from_bytes(stored.payload), part=part)
+    return replace(release_from_bytes(stored.payload), part=part_of(schema, stored))
 
 
 def learn(session: Session, spec: LearnSpec) -> Model:

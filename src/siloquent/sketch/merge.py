@@ -9,7 +9,8 @@ from itertools import combinations
 import numpy as np
 
 from siloquent.errors import RequestError
-from siloquent.sketch.sketch import Part, Sketch
+from siloquent.releases.parts import Part
+from siloquent.sketch.sketch import Sketch
 
 
 def merge(sketches: Sequence[Sketch]) -> Sketch:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
-import tempfile
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from siloquent.errors import ReleaseError
-from siloquent.releases import Manifest, ReleaseFile, Rendered, read_manifest, write_table
-from siloquent.releases.folder import sha256_of
-from siloquent.releases.manifest import MANIFEST
+from siloquent.releases import Manifest, ReleaseFile, Rendered
+from siloquent.releases.parts import read_checked
+from siloquent.releases.writing import write_files
 from siloquent.sketch.sketch import Sketch, sketch_from_bytes
 from siloquent.version import VERSION
 
@@ -39,27 +35,8 @@ def save_sketch(sketch: Sketch, folder: Path) -> Path:
     Raises:
         ReleaseError: Something else is there, or the disk refuses.
     """
-    manifest = _manifest(sketch)
-    if folder.exists():
-        if not (folder / MANIFEST).is_file() or read_manifest(folder).receipt != manifest.receipt:
-            raise ReleaseError(f"{folder} is there already and is another one.", fix="name another folder")
-        return folder
-    building: Path | None = None
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        building = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
-        files = _write_files(sketch, building)
-        text = replace(manifest, files=files).to_json()
-        (building / MANIFEST).write_text(text, encoding="utf-8")
-        os.replace(building, folder)
-    except OSError as failed:
-        if building is not None:
-            shutil.rmtree(building, ignore_errors=True)
-        raise ReleaseError(
-            f"The sketch could not be written to {folder}: {failed.strerror}.",
-            fix="make room, then build again with the same key: it costs nothing",
-        ) from None
-    return folder
+    contents = {FILE: sketch.to_bytes(), SIZES: _sizes(sketch)}
+    return write_files(folder, _manifest(sketch), _entries(sketch), contents)
 
 
 def load_sketch(folder: Path) -> Sketch:
@@ -68,16 +45,7 @@ def load_sketch(folder: Path) -> Sketch:
     Raises:
         ReleaseError: It is no release of a sketch, or was changed after its release.
     """
-    manifest = read_manifest(folder)
-    entry = next((file for file in manifest.files if file.name == FILE), None)
-    path = folder / FILE
-    if manifest.task != "sketch" or entry is None or path.is_symlink() or not path.is_file():
-        raise ReleaseError(f"{folder} holds no sketch.", fix="siloquent release list")
-    if path.stat().st_size > MOST_BYTES:
-        raise ReleaseError(f"{path} is too large for a sketch.")
-    data = path.read_bytes()
-    if hashlib.sha256(data).hexdigest() != entry.sha256:
-        raise ReleaseError(f"{FILE} was changed after its release.", fix=f"siloquent verify {manifest.id}")
+    _, data = read_checked(folder, FILE, task="sketch", kind="a sketch", most=MOST_BYTES)
     return sketch_from_bytes(data)
 
 
@@ -92,12 +60,6 @@ def _is_of(sketch: Sketch, data: bytes) -> bool:
         return sketch_from_bytes(data).to_bytes() == sketch.to_bytes()
     except ReleaseError:
         return False
-
-
-def _write_files(sketch: Sketch, folder: Path) -> tuple[ReleaseFile, ...]:
-    (folder / FILE).write_bytes(sketch.to_bytes())
-    write_table(folder / SIZES, _sizes(sketch), "parquet")
-    return tuple(replace(entry, sha256=sha256_of(folder / entry.name)) for entry in _entries(sketch))
 
 
 def _sizes(sketch: Sketch) -> pa.Table:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
-import zipfile
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -14,13 +11,14 @@ from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError
 from siloquent.privacy import Event, event_from_json, event_to_json
+from siloquent.releases.arrays import pack, unpack
+from siloquent.releases.parts import Part, positive
 from siloquent.sketch.hash_plan import HashPlan, hash_plan_from_json
 from siloquent.sketch.spec import MOST_COUNTERS
 
 FORMAT = 1
 Integers = NDArray[np.int64]
-_MEMBERS = ("counters.npy", "plan.npy", "sizes.npy", "words.npy")
-_MOST_MEMBER = 2**28
+_ARRAYS = ("counters", "plan", "sizes")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,19 +27,6 @@ class Measured:
 
     counters: Integers
     sizes: Integers | None
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One silo's release in a sketch: where it stands in which ledger, what was promised, what it cost."""
-
-    account: str
-    ledger: str
-    seq: int
-    hash: str
-    guarantee: str
-    unit: str
-    adjacency: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,7 +105,7 @@ class Sketch:
         )
 
     def to_bytes(self) -> bytes:
-        """The file ``sketch.npz``: four arrays, no objects; equal sketches give equal bytes."""
+        """The file ``sketch.npz``: arrays and words, no objects; equal sketches give equal bytes."""
         words = {
             "format": FORMAT,
             "noise": self.noise,
@@ -129,26 +114,18 @@ class Sketch:
             "size_variance": str(self.size_variance),
             "hits": self.hits,
             "event": event_to_json(self.event),
-            "parts": [{name: getattr(part, name) for name in Part.__dataclass_fields__} for part in self.parts],
+            "parts": [part.to_plain() for part in self.parts],
             "table": self.table,
             "request": self.request,
             "schema_digest": self.schema_digest,
             "notes": list(self.notes),
         }
-        arrays = {
-            "counters.npy": self.counters,
-            "plan.npy": _text_array(self.plan.to_json()),
-            "sizes.npy": self.sizes if self.sizes is not None else np.zeros(0, dtype=np.int64),
-            "words.npy": _text_array(json.dumps(words, sort_keys=True, ensure_ascii=False)),
+        arrays: dict[str, NDArray[Any]] = {
+            "counters": self.counters,
+            "plan": np.frombuffer(self.plan.to_json().encode(), dtype=np.uint8),
+            "sizes": self.sizes if self.sizes is not None else np.zeros(0, dtype=np.int64),
         }
-        file = io.BytesIO()
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-            for name, array in arrays.items():
-                member = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-                member.compress_type = zipfile.ZIP_DEFLATED
-                with archive.open(member, "w", force_zip64=True) as out:
-                    np.lib.format.write_array(out, np.ascontiguousarray(array), allow_pickle=False)
-        return file.getvalue()
+        return pack(arrays, words)
 
 
 def sketch_from_bytes(data: bytes) -> Sketch:
@@ -158,22 +135,19 @@ def sketch_from_bytes(data: bytes) -> Sketch:
         ReleaseError: It is no sketch, was cut or edited, or holds what no sketch holds.
     """
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            infos = {info.filename: info for info in archive.infolist()}
-            if tuple(sorted(infos)) != _MEMBERS or any(info.file_size > _MOST_MEMBER for info in infos.values()):
-                raise ReleaseError("The file is no sketch: it does not hold the four arrays of one.")
-            arrays = {name: _array(archive, name) for name in _MEMBERS}
-        words = json.loads(_text(arrays["words.npy"]))
+        arrays, words = unpack(data, most=MOST_COUNTERS)
+        if tuple(sorted(arrays)) != _ARRAYS:
+            raise ReleaseError("The file is no sketch: it does not hold the arrays of one.")
         if words["format"] != FORMAT:
             raise ReleaseError("The sketch has a later format.", fix="pip install --upgrade siloquent")
-        sizes = arrays["sizes.npy"]
+        sizes = arrays["sizes"]
         return Sketch(
-            plan=hash_plan_from_json(_text(arrays["plan.npy"])),
-            counters=arrays["counters.npy"],
+            plan=hash_plan_from_json(_text(arrays["plan"])),
+            counters=arrays["counters"],
             sizes=None if sizes.shape == (0,) else sizes,
             noise=str(words["noise"]),
-            parameter=_positive(words["parameter"]),
-            variance=_positive(words["variance"]),
+            parameter=positive(words["parameter"]),
+            variance=positive(words["variance"]),
             size_variance=Fraction(words["size_variance"]),
             hits=None if words["hits"] is None else int(words["hits"]),
             event=event_from_json(words["event"]),
@@ -191,35 +165,7 @@ def sketch_from_bytes(data: bytes) -> Sketch:
         ) from None
 
 
-def _positive(text: Any) -> Fraction:
-    value = Fraction(text)
-    if value <= 0:
-        raise ValueError("not above 0")
-    return value
-
-
-def _text_array(text: str) -> NDArray[np.uint8]:
-    return np.frombuffer(text.encode(), dtype=np.uint8)
-
-
 def _text(array: NDArray[Any]) -> str:
     if array.dtype != np.uint8 or array.ndim != 1:
         raise ReleaseError("The sketch's words are no text.")
     return array.tobytes().decode()
-
-
-def _array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    """One array; its header is looked at before its numbers are read."""
-    with archive.open(name) as member:
-        version = np.lib.format.read_magic(member)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(member)
-    numbers = 1
-    for length in shape:
-        numbers *= length
-    limit = _MOST_MEMBER if dtype == np.uint8 else MOST_COUNTERS
-    if dtype not in (np.dtype(np.int64), np.dtype(np.uint8)) or numbers > limit:
-        raise ReleaseError("The sketch holds numbers of another type, or too many of them.")
-    with archive.open(name) as member:
-        found: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
-    return found

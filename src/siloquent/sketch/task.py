@@ -8,13 +8,13 @@ from fractions import Fraction
 from functools import singledispatch
 from typing import TYPE_CHECKING, overload
 
-from siloquent.charging import Charge, guarantee_of, request_digest, require_planned
+from siloquent.charging import Charge, part_of, request_digest, require_planned
 from siloquent.errors import RequestError
 from siloquent.ledger import Permit, Stored
 from siloquent.sketch import estimate
 from siloquent.sketch.measure import measure
 from siloquent.sketch.plan import SketchPlan, plan, variance_of
-from siloquent.sketch.sketch import Part, Sketch, sketch_from_bytes
+from siloquent.sketch.sketch import Sketch, sketch_from_bytes
 from siloquent.sketch.spec import (
     Anomaly,
     Classify,
@@ -125,17 +125,7 @@ _ask.register(Regress)(lambda question, sketch: estimate.regress(sketch, questio
 
 def assemble(schema: TableSchema, stored: Stored) -> Sketch:
     """The sketch that the ledger keeps, with its guarantee and receipt: the same at every replay."""
-    sketch = sketch_from_bytes(stored.payload)
-    part = Part(
-        account=stored.account,
-        ledger=stored.receipt.ledger,
-        seq=stored.receipt.seq,
-        hash=stored.receipt.hash,
-        guarantee=guarantee_of(schema, stored).sentence(),
-        unit=schema.unit.words,
-        adjacency=schema.adjacency,
-    )
-    return replace(sketch, parts=(part,))
+    return replace(sketch_from_bytes(stored.payload), parts=(part_of(schema, stored),))
 
 
 def _file_digest(spec: SketchSpec) -> str:

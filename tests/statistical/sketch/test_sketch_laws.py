@@ -197,7 +197,7 @@ def test_merged_noise_has_the_sum_of_the_parts_variances() -> None:
     made = plan(spec(rows=16), schema(), seed=1)
     zeros = np.zeros(made.hash_plan.shape, dtype=np.int64)
     from siloquent.sketch import merge
-    from siloquent.sketch.sketch import Part
+    from siloquent.releases.parts import Part
 
     parts = [
         replace(
