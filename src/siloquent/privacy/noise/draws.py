@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
@@ -18,8 +19,12 @@ from siloquent.privacy.noise.laws import GaussianLaw, MagnitudeLaw
 T = TypeVar("T")
 Kind = Literal["geometric", "laplace", "gaussian"]
 
-#: Up to here plain Python is drawn from: some 10 ms at most, where loading the compiled samplers takes half a second.
-FEW = 200
+#: So many draws in plain Python, of 2 to 4 microseconds each, take as long as loading the compiled samplers.
+WORTH_LOADING = 100_000
+#: Where these are loaded, a call of theirs takes as long as so many draws in plain Python.
+FEW = 16
+_COMPILED = "siloquent.privacy.noise.kernels"
+_drawn = 0  # by this process in plain Python, before it loaded the compiled samplers
 #: int64 is the answer's type. Clipping a sum to it is post-processing, so it costs no privacy; it happens with a
 #: probability below e^-2048.
 _LOW, _HIGH = -(2**63), 2**63 - 1
@@ -30,13 +35,26 @@ def add_draws(
 ) -> NDArray[np.int64]:
     """A copy of ``values`` (any shape) plus one independent draw of ``law`` an entry."""
     noisy = values.flatten()
-    if noisy.size <= FEW:
+    if are_few(noisy.size):
         bits = Bits(source)
         for i, value in enumerate(noisy.tolist()):
             noisy[i] = _clipped(value + one_draw(kind, law, bits))
     else:
         _add_compiled(noisy, kind, law, source)
     return noisy.reshape(values.shape)
+
+
+def are_few(count: int) -> bool:
+    """Whether ``count`` more are drawn in plain Python. That hangs on how many were drawn so far, never on what.
+
+    A process loads the compiled samplers once it has spent as much without them: at most twice what was best, however
+    long it lives. A command that draws a few thousand does not wait half a second.
+    """
+    global _drawn
+    if _COMPILED in sys.modules:
+        return count <= FEW
+    _drawn += count
+    return _drawn <= WORTH_LOADING
 
 
 def one_draw(kind: Kind, law: MagnitudeLaw | GaussianLaw, bits: Bits) -> int:
@@ -71,7 +89,7 @@ class Feed:
 
 def _add_compiled(noisy: NDArray[np.int64], kind: Kind, law: MagnitudeLaw | GaussianLaw, source: Source) -> None:
     """Add draws in place."""
-    # Numba takes .2 s to import and more to load its code: only long vectors pay for it.
+    # Numba takes .2 s to import and more to load its code: only many draws pay for it.
     from siloquent.privacy.noise import kernels
 
     feed, packed, done = Feed(source), _packed(kind, law), 0

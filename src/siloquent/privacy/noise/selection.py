@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from siloquent.privacy.noise import reference
 from siloquent.privacy.noise.bits import Bits, Source
 from siloquent.privacy.noise.checks import int64_values, rational, refuse, whole
-from siloquent.privacy.noise.draws import FEW, Feed
+from siloquent.privacy.noise.draws import Feed, are_few
 
 Rule = Literal["permute-and-flip", "exponential"]
 
@@ -94,7 +94,7 @@ def selections(
     rational("rate's denominator", fraction.denominator, above=0, most=LIMIT_RATE)
     rational("rate's numerator", fraction.numerator, above=0, most=LIMIT_RATE)
     gaps = exact.max() - exact  # at most 2^61
-    if times * gaps.size <= FEW:
+    if are_few(times * gaps.size):
         return _in_python(gaps, fraction, rule, times, source)
     return _compiled(gaps, fraction, rule, times, source)
 
