@@ -5,10 +5,12 @@ The ledger alone decides what was spent; this file may be lost without losing mo
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,11 @@ VERSION = len(_STEPS)
 
 
 class Store:
-    """One SQLite file, mode 600, used from every thread under one lock: its statements take microseconds."""
+    """One SQLite file, mode 600, used from every thread under one lock: its statements take microseconds.
+
+    Raises:
+        LedgerError: another version of this package wrote it: ``migrate`` leads an older one forward.
+    """
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
@@ -48,16 +54,16 @@ class Store:
         self._db.row_factory = sqlite3.Row
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA busy_timeout = 10000")
-        with self.writing() as db:
-            version = db.execute("PRAGMA user_version").fetchone()[0]
-            if version > VERSION:
-                raise LedgerError(
-                    f"{path.name} was written by a newer siloquent (format {version}).", fix="upgrade siloquent"
-                )
-            for statement in filter(str.strip, ";".join(_STEPS[version:]).split(";")):
-                db.execute(statement)
-            if version < VERSION:
-                db.execute(f"PRAGMA user_version = {VERSION}")
+        try:
+            with self.writing() as db:
+                found = _version(db)
+                if found not in (0, VERSION):
+                    raise _other(path, found)
+                if not found:
+                    _step_on(db, 0)
+        except LedgerError:
+            self._db.close()
+            raise
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -91,3 +97,59 @@ class Store:
         """Close the file."""
         with self._lock:
             self._db.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """What became of a file: its format before and now, and the copy that was made of the old one."""
+
+    found: int
+    now: int
+    copy: Path | None = None
+
+
+def migrate(path: Path) -> Migrated:
+    """Lead the file at ``path`` to this version's format, step by step in one transaction, after copying it.
+
+    Raises:
+        LedgerError: a newer version wrote it, or a server has it open and writes.
+    """
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        found = _version(db)
+        if found == VERSION:
+            return Migrated(found, found)
+        if found > VERSION:
+            raise _other(path, found)
+        copy = path.with_name(f"{path.name}.format-{found}")
+        copy.unlink(missing_ok=True)
+        copy.touch(mode=0o600)
+        db.execute("VACUUM INTO ?", (str(copy),))
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            _step_on(db, found)
+        except sqlite3.Error:
+            db.execute("ROLLBACK")
+            raise LedgerError(f"{path.name} could not be led forward; it is as it was.", fix=f"keep {copy}") from None
+        db.execute("COMMIT")
+    return Migrated(found, VERSION, copy)
+
+
+def _version(db: sqlite3.Connection) -> int:
+    found: int = db.execute("PRAGMA user_version").fetchone()[0]
+    return found
+
+
+def _step_on(db: sqlite3.Connection, version: int) -> None:
+    for statement in filter(str.strip, ";".join(_STEPS[version:]).split(";")):
+        db.execute(statement)
+    db.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _other(path: Path, found: int) -> LedgerError:
+    if found > VERSION:
+        return LedgerError(f"{path.name} was written by a newer siloquent (format {found}).", fix="upgrade siloquent")
+    where = shlex.quote(str(path.parent))
+    return LedgerError(
+        f"{path.name} was written by an older siloquent (format {found}; this one reads {VERSION}).",
+        fix=f"siloquent --workspace {where} migrate",
+    )

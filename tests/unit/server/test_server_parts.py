@@ -20,7 +20,7 @@ from siloquent.server.desk import Desk
 from siloquent.server.limits import Rates, Room, Slots
 from siloquent.server.problems import Refused
 from siloquent.server.settings import Settings, read_settings
-from siloquent.server.store import Store
+from siloquent.server.store import VERSION, Migrated, Store, migrate
 from siloquent.server.tokens import Tokens
 from siloquent.server.watch import Watch
 from siloquent.server.web.wizard import composed
@@ -41,20 +41,52 @@ def test_the_store_is_readable_by_its_owner_alone_and_holds_no_token(tmp_path: P
         assert text[12:].encode() not in file.read_bytes()
 
 
-def test_a_store_of_the_first_format_is_led_forward_and_a_later_one_is_refused(tmp_path: Path) -> None:
-    Store(tmp_path / "s.sqlite").close()
-    with closing(sqlite3.connect(tmp_path / "s.sqlite")) as db:
+def of_the_first_format(path: Path) -> Path:
+    """A store as the first version wrote it, with one token."""
+    Store(path).close()
+    with closing(sqlite3.connect(path)) as db:
         db.execute("INSERT INTO token VALUES ('1', x'00', 'ana', 'analyst', '[]', 1, 2, NULL)")
         db.execute("DROP TABLE denial")
         db.execute("PRAGMA user_version = 1")
         db.commit()
-    with closing(Store(tmp_path / "s.sqlite")) as store:
+    return path
+
+
+def test_a_store_of_the_first_format_is_led_forward_and_its_copy_stays_as_it_was(tmp_path: Path) -> None:
+    path = of_the_first_format(tmp_path / "s.sqlite")
+    with pytest.raises(LedgerError, match="older") as refused:
+        Store(path)
+    assert refused.value.fix.endswith("migrate")
+    done = migrate(path)
+    assert (done.found, done.now) == (1, VERSION)
+    with closing(Store(path)) as store:
         assert store.one("SELECT name FROM token") == {"name": "ana"}
         assert store.all("SELECT * FROM denial") == []
+    assert done.copy is not None
+    assert stat.S_IMODE(done.copy.stat().st_mode) == 0o600
+    with closing(sqlite3.connect(done.copy)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+        assert db.execute("SELECT name FROM token").fetchall() == [("ana",)]
+    assert migrate(path) == Migrated(VERSION, VERSION)
+
+
+def test_a_step_that_fails_leaves_the_store_as_it_was(tmp_path: Path) -> None:
+    path = of_the_first_format(tmp_path / "s.sqlite")
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE denial (something TEXT)")  # in the way of the second format's
+    with pytest.raises(LedgerError, match="as it was"):
+        migrate(path)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+
+
+def test_a_store_of_a_later_format_is_refused(tmp_path: Path) -> None:
+    Store(tmp_path / "s.sqlite").close()
     with closing(sqlite3.connect(tmp_path / "s.sqlite")) as db:
         db.execute("PRAGMA user_version = 99")
-    with pytest.raises(LedgerError, match="newer"):
-        Store(tmp_path / "s.sqlite")
+    for opening in (Store, migrate):
+        with pytest.raises(LedgerError, match="newer"):
+            opening(tmp_path / "s.sqlite")
 
 
 def test_a_token_says_who_what_and_where_until_it_is_revoked(store: Store) -> None:

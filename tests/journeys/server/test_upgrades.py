@@ -1,0 +1,38 @@
+"""A workspace of an older version: its server does not start, and one command leads it forward, copying before."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from journeys.clinic import Person
+from journeys.documents import faults
+from journeys.served import clinic_workspace, serving
+from siloquent.cli.kinds import json_schema
+from siloquent.errors import LedgerError
+from siloquent.server.store import VERSION
+
+
+def test_an_older_servers_workspace_is_led_forward_by_one_command(tmp_path: Path) -> None:
+    folder = clinic_workspace(tmp_path / "clinic")
+    with serving(folder) as served:
+        ana = served.texts["ana"]
+    with closing(sqlite3.connect(folder / "server.sqlite")) as db:
+        db.execute("DROP TABLE denial")
+        db.execute("PRAGMA user_version = 1")
+    with pytest.raises(LedgerError, match="older"), serving(folder):
+        pass
+    person = Person(tmp_path)
+    said = person.types("--workspace", "clinic", "--json", "migrate")
+    document = json.loads(said.out)
+    assert list(faults(document, json_schema("migration"))) == []
+    assert document["parts"][-1] == {
+        "part": "server.sqlite", "found": 1, "now": VERSION, "copy": "server.sqlite.format-1"
+    }  # fmt: skip
+    assert "server.sqlite" in person.types("--workspace", "clinic", "migrate").out
+    with serving(folder) as served, served.client("nobody", Authorization=f"Bearer {ana}") as client:
+        assert client.get("/v1/me").json()["name"] == "ana"
