@@ -1,8 +1,17 @@
-"""Fault runs: sessions whose roles die at random calls, some without their state; what must never happen is counted."""
+"""Fault runs: what must never happen is counted.
+
+``faults``: roles die at random calls, some without their state. ``simulated``: whole sessions over real envelopes,
+journals and relay logic on virtual time, with up to 6 of 16 kinds of faults each (``tests/simulation``).
+"""
 
 from __future__ import annotations
 
+import importlib
+import logging
+import sys
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +44,28 @@ def rows(options: Options) -> Iterator[Row]:
         yield Row(f"faults-{protocol}-wrong", ours=ended.count("wrong"), goal=0, unit="runs", how=how)
         yield Row(f"faults-{protocol}-unnamed", ours=ended.count("unnamed"), goal=0, unit="runs")
         yield Row(f"faults-{protocol}-aborted", ours=ended.count("aborted"), unit="runs", how="with a code, no result")
+
+    yield from _simulated(options)
+
+
+def _simulated(options: Options) -> Iterator[Row]:
+    """For each protocol: runs that end in what must never be, runs that end right, runs that end with a named cause."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+    profiles, simulator = (importlib.import_module(f"simulation.{name}") for name in ("profiles", "simulator"))
+    logging.getLogger("siloquent.federation").setLevel(logging.CRITICAL)
+    runs = QUICK_RUNS if options.quick else RUNS
+    for protocol in PROTOCOLS:
+        first = f"simulated-{protocol}"
+        if not any(options.wants(f"{first}-{what}") for what in ("impossible", "right", "named")):
+            continue
+        ends: Counter[str] = Counter()
+        for seed in range(runs):
+            ended = profiles.ProfileSimulation(simulator.Run.of(seed, calls=profiles.CALLS), protocol).play()
+            ends["impossible" if ended.impossible else "named" if ended.total is None else "right"] += 1
+        how = f"{runs} seeded runs of a whole session: wrong results, nonces used twice, roles that wait unnamed, leaks"
+        yield Row(f"{first}-impossible", ours=ends["impossible"], goal=0, unit="runs", how=how)
+        yield Row(f"{first}-right", ours=ends["right"], better="higher", unit="runs", how="ended with the right result")
+        yield Row(f"{first}-named", ours=ends["named"], unit="runs", how="ended with a code that names the cause")
 
 
 def outcome(protocol: str, seed: int) -> str:

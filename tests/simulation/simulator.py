@@ -64,19 +64,19 @@ class Run:
     faults: tuple[tuple[int, str], ...]
 
     @classmethod
-    def of(cls, seed: int, most: int = 6) -> Run:
-        """The run of a seed: up to ``most`` faults at random calls."""
+    def of(cls, seed: int, most: int = 6, calls: int = CALLS) -> Run:
+        """The run of a seed: up to ``most`` faults at random ones of the first ``calls`` calls."""
         choose = np.random.default_rng(seed)
         count = int(choose.integers(0, most + 1))
-        faults = [(int(choose.integers(0, CALLS)), FAULTS[choose.integers(len(FAULTS))]) for _ in range(count)]
+        faults = [(int(choose.integers(0, calls)), FAULTS[choose.integers(len(FAULTS))]) for _ in range(count)]
         return cls(seed, tuple(sorted(faults)))
 
 
 @dataclass(slots=True)
 class Outcome:
-    """How a run ended: the moderator's sum or code, each role's last state, and what must never be."""
+    """How a run ended: the moderator's result or code, each role's last state, and what must never be."""
 
-    total: Sum | None = None
+    total: Any = None
     code: str = ""
     states: dict[str, str] = field(default_factory=dict)
     sums: dict[tuple[str, bytes], Sum] = field(default_factory=dict)
@@ -315,13 +315,13 @@ class Simulation:
             self._main.release()
 
     def _be_member(self, peer: Peer) -> None:
-        walks = Walks()
-        walks.add("worker", SERVICE, worker_part())
-        walks.add("party", PROTOCOL, self._party)
-        rule = Rule("test", (), (), (PROTOCOL,), ("office",), None, "auto")
+        walks, asked = Walks(), self._asked()
+        walks.add("worker", asked.service, self._worker)
+        walks.add("party", asked.protocol, self._party)
+        rule = Rule(asked.task, asked.tables, asked.columns, (asked.protocol,), ("office",), None, "auto")
         role = Role(peer, walks, policy=Policy((rule,)), open_desk=nullcontext)
         until = self.time + 2 * LASTS_S
-        while self.time < until:
+        while peer.clock.now() < until:  # by its own clock, as deadlines are: one that went back waits longer
             for known in peer.journal.sessions():
                 if not known.is_over:
                     role.play(known.id)
@@ -338,18 +338,24 @@ class Simulation:
 
         self.outcome.sums[channel.me, channel.session] = give(channel, self.spec, noisy)
 
-    def _be_moderator(self, peer: Peer) -> None:
-        asked = Invitation(
+    def _asked(self) -> Invitation:
+        return Invitation(
             PROTOCOL, "test", SERVICE, body={"sum": self.spec.to_json()}, min_parties=2, session_deadline_s=LASTS_S,
             step_deadline_s=300,
         )  # fmt: skip
+
+    def _worker(self, channel: Channel, invitation: Invitation, desk: object) -> None:
+        worker_part()(channel, invitation, desk)
+
+    def _moderate(self, channel: Channel, invitation: Invitation, desk: object) -> Any:
+        return collect(channel, self.spec, timeout=300.0)
+
+    def _be_moderator(self, peer: Peer) -> None:
+        asked = self._asked()
         known = [session.id for session in peer.journal.sessions()]
         session = known[0] if known else begin(peer, asked, NAMES)
         try:
-            held = hold(
-                peer, asked, NAMES, lambda channel, invitation, desk: collect(channel, self.spec, timeout=300.0),
-                session=session,
-            )  # fmt: skip
+            held = hold(peer, asked, NAMES, self._moderate, session=session)
             self.outcome.total = held.result
             self.outcome.sums["office", bytes.fromhex(held.session)] = held.result
         except ProtocolError as failed:
@@ -407,13 +413,7 @@ class Simulation:
     def _judge(self) -> None:
         out, wrong = self.outcome, self.outcome.impossible
         out.states = {name: _state(journal.sessions()) for name, journal in self._journals.items()}
-        for one in out.sums.values():
-            if one.total.tolist() != sum(self.vectors[name] for name in one.parties).tolist():
-                wrong.append(f"a wrong sum over {one.parties}")
-        for session in {session for _, session in out.sums}:
-            ends = {(one.parties, tuple(one.total.tolist())) for (_, of), one in out.sums.items() if of == session}
-            if len(ends) > 1:
-                wrong.append("two roles ended with different results")
+        self._judge_results(wrong)
         for (name, _), times in out.measured.items():
             if times > 1 and name not in out.lost:
                 wrong.append(f"{name} measured {times} times")
@@ -428,6 +428,18 @@ class Simulation:
         wrong += _reused(self.wires, out.lost)
         if not self.run.faults and out.total is None:
             wrong.append("a run without faults gave no sum")
+
+    def _judge_results(self, wrong: list[str]) -> None:
+        out = self.outcome
+        wrong += [
+            f"a wrong sum over {one.parties}"
+            for one in out.sums.values()
+            if one.total.tolist() != sum(self.vectors[name] for name in one.parties).tolist()
+        ]
+        for session in {session for _, session in out.sums}:
+            ends = {(one.parties, tuple(one.total.tolist())) for (_, of), one in out.sums.items() if of == session}
+            if len(ends) > 1:
+                wrong.append("two roles ended with different results")
 
 
 def failing(run: Run, play: Callable[[Run], Outcome] | None = None) -> list[str]:

@@ -6,9 +6,11 @@ A failing seed is shrunk to the fewest faults that still fail. More: ``python -m
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
+from simulation.profiles import CALLS, ProfileSimulation
 from simulation.simulator import FAULTS, HOSTILE, Outcome, Run, Simulation, failing, shrunk
 
 SEEDS = 100
@@ -65,3 +67,20 @@ def test_a_planted_fault_is_caught_and_shrunk() -> None:
 def test_a_build_that_forgets_its_vector_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simulation.simulator.SimJournal.get", lambda self, session, key: None)
     assert any(failing(Run(seed, ((call + seed, "kill"),))) for call in (145, 155) for seed in range(12))
+
+
+@pytest.mark.parametrize("protocol", ["padded", "fast", "smfd"])
+def test_no_seed_of_a_profile_ends_in_what_must_never_be(protocol: Literal["padded", "fast", "smfd"]) -> None:
+    right = 0
+    for seed in range(8):
+        run = Run.of(seed, calls=CALLS)
+        outcome = ProfileSimulation(run, protocol).play()
+        assert outcome.impossible == [], f"{outcome.impossible}: {run}"
+        assert outcome.total is not None or outcome.code
+        right += outcome.total is not None
+    assert right >= 4  # most faults are survived
+
+
+def test_a_profile_with_a_wrong_result_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simulation.profiles.in_the_open", lambda rows: [(1, 1)])
+    assert "north has wrong dependencies" in ProfileSimulation(Run(2, ()), "padded").play().impossible
