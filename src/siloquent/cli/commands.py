@@ -6,6 +6,7 @@ import functools
 import inspect
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 # A command in a sentence, without global options yet; `init` and `demo` make a workspace of their own.
 _COMMAND = re.compile(r"(?:^|(?<=`)|(?<=: ))siloquent (?!-|init\b|demo\b)")
+NO_PLACE = "name a place that is there and that you may write to"
 BROKEN_PIPE = 141  # what a shell shows for a program that a closed pipe ended
 
 
@@ -41,6 +43,8 @@ class Options:
     token_file: Path | None = None
     typed: tuple[str, ...] = ()
     """The command and its own arguments, without the global options."""
+    path: tuple[str, ...] = ()
+    """The command alone."""
 
     @property
     def screen(self) -> Screen:
@@ -74,8 +78,6 @@ class Options:
 
     def shell(self, *words: str) -> str:
         """A command line that a person can paste: the same workspace and analyst, then ``words``."""
-        import shlex
-
         shared = ["--workspace", str(self.workspace)] if self.workspace else []
         shared += ["--analyst", self.analyst] if self.analyst else []
         shared += ["--server", self.server] if self.server else []
@@ -88,8 +90,6 @@ class Options:
         >>> Options(workspace=Path("demo")).here("try less, or see `siloquent ledger show visits`")
         'try less, or see `siloquent --workspace demo ledger show visits`'
         """
-        import shlex
-
         if self.workspace is None:
             return fix
         there = shlex.join(["siloquent", "--workspace", str(self.workspace)])
@@ -162,7 +162,7 @@ def command(group: typer.Typer, name: str, body: Body, *, panel: str = "", at_se
     @functools.wraps(body)
     def walk(context: typer.Context, **given: Any) -> None:
         options = merged(context.obj or Options(), {key: given.pop(key) for key in _GLOBAL})
-        options = replace(options, typed=words_of(context))
+        options = replace(options, typed=words_of(context), path=tuple(context.command_path.split()[1:]))
         raise typer.Exit(guarded(options, lambda: _body(options, body, at_server)(options, **given)))
 
     here = inspect.Parameter
@@ -242,10 +242,29 @@ def guarded(options: Options, body: Callable[[], int | None]) -> int:
         return BROKEN_PIPE
     except (SiloquentError, KeyboardInterrupt) as refused:
         problem = problem_of(refused)
-        return report(options.screen, replace(problem, fix=options.here(problem.fix)))
+        # Of a task's command its help says more than what errors in general end with: the list of tables.
+        is_bare = isinstance(refused, RequestError) and not refused.fix and refused.code == RequestError.code
+        helped = is_bare and len(options.path) > 1
+        fix = shlex.join(["siloquent", *options.path, "--help"]) if helped else problem.fix
+        return report(options.screen, replace(problem, fix=options.here(fix)))
     except (typer.Exit, typer.Abort):
         raise
     except Exception as unforeseen:  # allowed: the last door: no trace, no values on the screen, details to the owner
         problem = problem_of(unforeseen)
         keep_details(options.folder(), problem, unforeseen)
+        if isinstance(unforeseen, OSError) and (place := _typed_place(options, unforeseen)):
+            told = RequestError(f"{place} cannot be used: {unforeseen.strerror}.", fix=NO_PLACE, spent=problem.spent)
+            return report(options.screen, problem_of(told))
         return report(options.screen, problem)
+
+
+def _typed_place(options: Options, failed: OSError) -> str:
+    """The path that a person typed and that ``failed`` is about: it, what is in it, or what is beside it."""
+    if not isinstance(failed.filename, (str, Path)):
+        return ""
+    about = Path(failed.filename)
+    for word in options.typed:
+        typed = Path(word)
+        if "/" in word and (about in (typed, typed.parent) or typed in about.parents or typed.parent in about.parents):
+            return word
+    return ""

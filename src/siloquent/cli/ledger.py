@@ -107,4 +107,5 @@ def _cost(entry: Entry, accounts: dict[str, Account]) -> str:
     if account is None or not cost or entry.kind not in ("reserve", "deny"):
         return ""
     text = short(account, int(cost[0]), "up")
-    return text if entry.kind == "reserve" else f"({text} refused)"
+    shown = f"{text}; discloses" if '"event":"disclosure/' in str(entry.body.get("event", "")) else text
+    return shown if entry.kind == "reserve" else f"({text} refused)"

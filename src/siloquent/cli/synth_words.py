@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from siloquent.synth.spec.release import SyntheticRelease
 
 SHOWN = 10
+NO_FORECAST = "no forecast: engine tree makes one where the table declares a size_hint, such as size_hint = 5000"
 
 
 def plan_document(planned: Plan, left: Cost) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def show_plan(screen: Screen, plan: Mapping[str, Any]) -> None:
             ("price", f"{plan['price_words']}; more rows are free afterwards"),
             ("left", f"{plan['symbol']} {plan['left_before']}"),
             ("model", plan["model"]),
-            ("expect", "no forecast" if expected is None else f"pairs off by about {expected:.1%}"),
+            ("expect", NO_FORECAST if expected is None else f"pairs off by about {expected:.1%}"),
             ("data", "not touched; nothing was spent"),
         ]
     )

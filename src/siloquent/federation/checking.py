@@ -106,7 +106,8 @@ def _answer(bundle: Bundle) -> Tried:
             transport.next(2**62, 0)
         except (ProtocolError, NotAllowed) as refused:
             causes = "revoked, of another CA, or a roster that the relay does not have yet"
-            return Tried("answer", "bad", f"the relay refuses {bundle.name}: {causes} [{refused.code}]", refused.fix)
+            told = f"the relay refuses {bundle.name}: {causes} [{refused.code}]"
+            return Tried("answer", "bad", told, f"siloquent federation accept ROSTER --bundle {bundle.folder}")
         apart, took = seconds_apart(transport.date), 1000 * (time.monotonic() - start)
     if apart > MOST_APART_S:
         return Tried("answer", "warn", f"the relay's clock and ours are {apart:.0f} s apart", "set the clock")

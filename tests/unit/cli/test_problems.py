@@ -11,11 +11,11 @@ import pytest
 
 from journeys.documents import faults
 from siloquent import errors
-from siloquent.cli.commands import Options
+from siloquent.cli.commands import Options, guarded
 from siloquent.cli.kinds import json_schema
 from siloquent.cli.problems import Interrupted, pointed, report, usage_problem
 from siloquent.cli.screen import Screen
-from siloquent.documents.problems import FIXES, OwnerLog, Problem, keep_details, problem_of
+from siloquent.documents.problems import FIXES, OWNER_LOG, OwnerLog, Problem, keep_details, problem_of
 
 RAISED = [
     (errors.SiloquentError("x"), 1, "internal"),
@@ -188,3 +188,47 @@ def test_a_fix_names_the_workspace_that_was_given_and_can_be_pasted() -> None:
     for as_it_is in ("siloquent init DIR, or --workspace DIR", given.shell("check"), "a newer siloquent knows it"):
         assert given.here(as_it_is) == as_it_is
     assert Options().here("siloquent tables") == "siloquent tables"
+
+
+@pytest.mark.parametrize(
+    ("path", "fix"), [(("synth", "run"), "siloquent synth run --help"), (("explain",), "siloquent tables")]
+)
+def test_a_request_without_a_fix_of_its_own_sends_to_the_commands_help(
+    path: tuple[str, ...], fix: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def body() -> int:
+        raise errors.RequestError("'abc' is not a number.")
+
+    assert guarded(Options(path=path), body) == 2
+    assert f"Fix: {fix}\n" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("typed", ["no/x.csv", "no/x/y.csv"])
+def test_a_place_that_was_typed_and_cannot_be_used_is_no_bug_of_ours(
+    typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def body() -> int:
+        (Path(typed).parent / ".building").write_text("rows")
+        return 0
+
+    assert guarded(Options(typed=("synth", "rows", "-o", typed)), body) == 2
+    told = capfd.readouterr().err
+    assert f"{typed} cannot be used: No such file or directory." in told
+    assert "asking again with the same --key costs no more" in told
+
+
+def test_a_place_that_nobody_typed_stays_in_the_owners_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("siloquent.toml").touch()
+
+    def body() -> int:
+        (tmp_path / "secret" / "rows").write_text("rows")
+        return 0
+
+    assert guarded(Options(typed=("check", "visits")), body) == 1
+    assert "secret" not in capfd.readouterr().err
+    assert "secret" in (tmp_path / OWNER_LOG).read_text()
