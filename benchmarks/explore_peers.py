@@ -94,11 +94,11 @@ def figures(peer: Peer, file: Path) -> dict[str, float] | str:
     return printed(python, peer, str(file), "20", *peer.arguments)
 
 
-def printed(python: Path, peer: Peer, *arguments: str) -> dict[str, float] | str:
+def printed(python: Path, peer: Peer, *arguments: str, seconds: int = RUN_SECONDS) -> dict[str, float] | str:
     """What the peer's script printed last, run by that Python; or why there is nothing."""
     command = [str(python), str(HERE / "peers" / peer.script), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
         return "it takes too long"
     if done.returncode:
