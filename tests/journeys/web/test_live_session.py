@@ -1,4 +1,4 @@
-"""The Sessions page beside a running federation: relay, workers and a party are processes, a clinic is not there yet."""
+"""The Sessions page beside a federation that runs: relay, workers, a party; a clinic that is not there yet."""
 
 from __future__ import annotations
 
