@@ -242,7 +242,7 @@ def _hold(
     inside = RelayChannel(peer, known.id, tuple(names))
     started(inside)
     result = part(inside, invitation, desk)
-    heads = _gather_heads(inside, [name for name in names if name != peer.name], timeout=_step_timeout(invitation))
+    heads = _gather_heads(inside, [name for name in names if name != peer.name])
     for name in names:
         if name != peer.name:
             inside.send(name, END, pack_json(heads))
@@ -315,9 +315,8 @@ def _exchange(channel: RelayChannel, moderator: str) -> dict[str, dict[str, str]
     return heads
 
 
-def _gather_heads(channel: RelayChannel, others: list[str], *, timeout: float | None) -> dict[str, dict[str, str]]:
-    came = channel.gather(HEAD, others, timeout=timeout)
-    heads = {name: unpack_json(payload) for name, payload in came.items()}
+def _gather_heads(channel: RelayChannel, others: list[str]) -> dict[str, dict[str, str]]:
+    heads = {name: unpack_json(payload) for name, payload in channel.gather(HEAD, others).items()}
     heads[channel.me] = _own_head(channel)
     for name, told in heads.items():
         _check_head(channel, name, told)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -201,6 +202,23 @@ def test_a_part_that_breaks_ends_the_session_for_all() -> None:
         assert refused.value.code == "aborted_by"
         assert "p0001" not in str(refused.value)
         assert set(federation.settled().values()) == {"aborted"}
+
+
+def test_whoever_is_silent_for_a_steps_deadline_ends_a_session_that_may_not_wait() -> None:
+    def is_silent(channel: Channel, invitation: Invitation, desk: Any) -> None:
+        channel.receive("never", "w1", LONG)
+
+    walks, asked = Walks(), replace(ASKED, on_missing="abort", step_deadline_s=1)
+    walks.add("party", "echo/1", is_silent)
+    federation = Federation()
+    with federation.running("north", "w1", "w2"), federation.running("river", walks=walks):
+        with pytest.raises(ProtocolError) as refused:
+            federation.hold(asked)
+        assert refused.value.code in ("peer_missing", "aborted_by")
+        assert set(federation.settled().values()) == {"aborted"}
+        ends = [journal.sessions()[0] for journal in federation.journals.values()]
+    assert {known.code for known in ends} == {"peer_missing"}
+    assert all(known.step and known.by_role for known in ends)  # several may give up at once, each says where
 
 
 def test_a_worker_that_does_not_know_the_service_ends_the_session() -> None:

@@ -42,7 +42,8 @@ class JournalState:
 class RelayChannel:
     """One role's end of one session at a relay; see ``Channel``.
 
-    ``names`` are the members as they are now: all that were invited, until the start names those that came.
+    ``names`` are the members as they are now: all that were invited, until the start names those that came. Where the
+    invitation says ``on_missing = "abort"``, nothing is waited for longer than a step's deadline.
     """
 
     def __init__(self, peer: Peer, session: str, names: tuple[str, ...] | None = None) -> None:
@@ -51,6 +52,8 @@ class RelayChannel:
             raise ProtocolError("unknown_session", role=peer.name)
         self._peer, self._session, self._deadline = peer, session, known.deadline
         self._members = peer.roster.members(names or known.members)
+        asked = known.invitation.get("invitation", {})
+        self._longest_s = float(asked["step_deadline_s"]) if asked.get("on_missing") == "abort" else None
         self._state = JournalState(peer, session)
         self._lock = threading.Lock()
         self._step, self._since = "", peer.clock.now()
@@ -158,6 +161,7 @@ class RelayChannel:
     ) -> tuple[str, ...]:
         """Who of ``wanted`` came in time."""
         clock = self._peer.clock
+        timeout = self._longest_s if timeout is None else timeout
         until = self._deadline if timeout is None else min(clock.now() + timeout, self._deadline)
         while True:
             self._peer.refuse_if_over(self._session)
