@@ -69,7 +69,20 @@ class Bundle:
         days = self.certificate().days_left
         if days > WARN_DAYS:
             return []
-        return [f"The certificate of {self.name} expires in {max(days, 0):.0f} days: siloquent federation renew"]
+        told = "has expired" if days <= 0 else f"expires in {days:.0f} days"
+        return [f"The certificate of {self.name} {told}: {self._renew()}"]
+
+    def require_valid(self) -> None:
+        """Refuse an expired certificate before anything waits for a relay that will not take it.
+
+        Raises:
+            ProtocolError: ``certificate_expired``.
+        """
+        if self.certificate().days_left <= 0:
+            raise ProtocolError("certificate_expired", role=self.name, fix=self._renew())
+
+    def _renew(self) -> str:
+        return f"siloquent federation renew --bundle {shlex.quote(str(self.folder))}"
 
 
 def read_bundle(folder: Path) -> Bundle:

@@ -34,8 +34,9 @@ def open_peer(bundle: Bundle) -> Iterator[Peer]:
     """The role of ``bundle``, alone in its state folder.
 
     Raises:
-        ProtocolError: ``role_running_twice``: another process of this machine is this role.
+        ProtocolError: ``role_running_twice``: another process of this machine is this role; ``certificate_expired``.
     """
+    bundle.require_valid()
     with only_one(bundle.state), open_journal(bundle) as journal, closing(HttpTransport(bundle)) as transport:
         yield Peer(bundle.name, bundle.keys, bundle.roster, journal, transport)
 

@@ -11,10 +11,11 @@ import pytest
 from siloquent.errors import NotAllowed, ProtocolError, SchemaError, UnknownName, WorkspaceError
 from siloquent.federation import operator
 from siloquent.federation.bundle import read_bundle, read_small, write_private
-from siloquent.federation.certificates import make_leaf, name_in, read_key
+from siloquent.federation.certificates import cert_pem, make_leaf, name_in, read_key
 from siloquent.federation.checking import certificate_days
 from siloquent.federation.operator import Described
 from siloquent.federation.roster import Role, Roster, read_roster, sign_roster
+from siloquent.federation.running import open_peer
 
 DESCRIBED = Described(
     "clinics",
@@ -246,3 +247,19 @@ def test_a_wrong_description_is_refused_before_a_folder_is_made(tmp_path: Path, 
     with pytest.raises(SchemaError, match=told) as refused:
         operator.read_description(file)
     assert "Error:" not in refused.value.detail
+
+
+def test_an_expired_certificate_ends_a_role_before_it_waits_for_a_relay(made: Path) -> None:
+    authority = operator.open_authority(made / "ca")
+    key = read_key(read_small(made / "office" / "tls.key")).public_key()
+    before = datetime.now(UTC) - timedelta(days=91)
+    leaf = make_leaf(authority.certificate, authority.key, key, kind="moderator", name="office", now=before)
+    write_private(made / "office" / "tls.pem", cert_pem(leaf))
+    office = read_bundle(made / "office")
+    assert "has expired" in office.warnings()[0]
+    with pytest.raises(ProtocolError) as refused, open_peer(office):
+        pass
+    assert (refused.value.code, refused.value.fix) == (
+        "certificate_expired",
+        f"siloquent federation renew --bundle {made / 'office'}",
+    )
