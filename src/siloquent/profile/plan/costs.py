@@ -12,7 +12,7 @@ from siloquent.profile.spec import Column, ProfileSpec, statement
 # Measured on one core, all roles together: benchmarks/profile_smfd.py.
 MICROSECONDS_A_POINT = 11
 MICROSECONDS_A_MULTIPLE = 36
-MICROSECONDS_A_VOTE = 460
+MICROSECONDS_A_VOTE = 600
 BYTES_A_POINT = 32
 VOTE_BYTES = 64
 
