@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -197,3 +199,16 @@ def test_a_role_that_asks_too_often_waits() -> None:
     assert code_of(lambda: rates.take("north")) == "quota"
     clock[0] += 0.2
     rates.take("north")
+
+
+def test_files_of_an_earlier_version_get_what_they_lack(tmp_path: Path) -> None:
+    path = tmp_path / "relay.sqlite"
+    store = RelayStore(path)
+    store.open_session("office", SESSION, ALL, int(time.time()) + 600)
+    store.close()
+    with closing(sqlite3.connect(path)) as old:
+        old.execute("ALTER TABLE session DROP COLUMN step")
+    store = RelayStore(path)
+    store.finish("w1", SESSION, "quota", "", "a2")
+    assert store.look("north", SESSION)["step"] == "a2"
+    store.close()
