@@ -196,8 +196,8 @@ def test_ten_silos_have_the_noise_of_one_central_release() -> None:
 def test_merged_noise_has_the_sum_of_the_parts_variances() -> None:
     made = plan(spec(rows=16), schema(), seed=1)
     zeros = np.zeros(made.hash_plan.shape, dtype=np.int64)
-    from siloquent.sketch import merge
     from siloquent.releases.parts import Part
+    from siloquent.sketch import merge
 
     parts = [
         replace(
