@@ -39,7 +39,10 @@ def demo(
     ] = None,
     serve: Annotated[
         bool | None,
-        typer.Option("--serve/--no-serve", help="Leave its pages running (default: where somebody can look at them)."),
+        typer.Option(
+            "--serve/--no-serve",
+            help="Leave its pages running (default: where somebody can look, not with --quick).",
+        ),
     ] = None,
     port: Annotated[int, typer.Option("--port", help="Where its pages are.")] = PORT,
 ) -> int:
@@ -68,7 +71,7 @@ def demo(
                 roles.enter_context(profiling_roles.running(folder))
     screen.show(_rule(0))
     screen.line(_NEXT.format(folder=shlex.quote(str(folder))))
-    if serve or (serve is None and screen.can_ask and find_spec("fastapi") is not None):
+    if serve or (serve is None and not quick and screen.can_ask and find_spec("fastapi") is not None):
         _serve(options, folder, port)
     return 0
 

@@ -38,6 +38,17 @@ def test_a_form_that_is_sent_twice_is_charged_once(visit: Visit, served: Served)
     assert reserves(served) == before + 1
 
 
+def test_what_is_computed_from_earlier_answers_says_that_it_costs_nothing(visit: Visit) -> None:
+    page = visit("ana")
+    for error, paid in (("176", "Paid"), ("300", "It cost nothing: it was computed from earlier answers.")):
+        price(page, "SELECT age, COUNT(*) FROM visits GROUP BY age", error=error)
+        free = page.get_by_role("heading", name="This is free").count() == 1
+        assert (free, page.get_by_text("Ask, and it is charged.").count()) == (error == "300", int(error == "176"))
+        page.get_by_role("button", name="Ask", exact=True).click()
+        page.get_by_role("heading", name="Answer").wait_for()
+        assert page.get_by_text(paid).first.is_visible()
+
+
 def test_a_budget_that_is_too_small_says_what_would_fit(browser: Any, tmp_path: Path) -> None:
     with serving(clinic_workspace(tmp_path / "poor", toml=TOML)) as poor:
         context = browser.new_context(base_url=poor.address)

@@ -10,6 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from siloquent.documents.money import told_amount
 from siloquent.server.guard import check_key, house_of, require_table
 from siloquent.server.problems import Refused
 from siloquent.server.routes import answers, jobs, tables
@@ -41,11 +42,18 @@ async def ask(request: Request) -> Response:
         document, replayed = await answers.answered(house, person, sql, key=key, max_cost=most)
         request.state.spent = None if replayed else answers.spent_of(document)
         drawn = await house.desk.run(person.analyst, lambda session: _drawn(session, person, sql, key, most))
-        answer = {**document, "free": replayed, "pictures": drawn, "shown": document["rows"][:MOST_ROWS]}
+        shown = {"pictures": drawn, "shown": document["rows"][:MOST_ROWS], "paid": _paid(document["cost"])}
+        answer = {**document, "free": replayed, **shown}
     else:
         plan = await answers.explained(house, person, sql)
     known = (await tables.list_tables(request, person))["tables"]  # after the answer: what is left now
     return render(request, "ask.html", person, tables=known, fields={"sql": "", **fields}, plan=plan, answer=answer)
+
+
+def _paid(cost: dict[str, str]) -> str:
+    """What an answer was charged, in words; empty where that is nothing."""
+    amounts = [f"{name} {cost[name]}" for name in ("rho", "epsilon", "delta") if name in cost]
+    return ", ".join(amounts) if told_amount(cost.get("rho", cost.get("epsilon"))) else ""
 
 
 def _drawn(session: Any, person: Any, sql: str, key: str, most: str | None) -> list[str]:
