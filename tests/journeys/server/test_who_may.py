@@ -133,6 +133,47 @@ def test_analysts_see_their_own_releases_and_what_the_owner_shared(served: Serve
         assert bo.get(f"/v1/releases/{mine}").status_code == 200
 
 
+PLACES = {"{table}": "visits", "{job}": "", "{release}": "", "{account:path}": "visits@1/ana"}
+NOWHERE = {"{table}": "nothing", "{job}": "j-000000000000", "{release}": "r-999999", "{account:path}": "nothing@1/ana"}
+STRANGERS = {"bo": ("analyst", ()), "cy": ("analyst", ("elsewhere",)), "eve": ("auditor", ("elsewhere",))}
+
+
+@pytest.mark.parametrize("who", STRANGERS)
+def test_what_is_foreign_looks_unknown_on_every_route_of_the_role(served: Served, who: str) -> None:
+    role, own_tables = STRANGERS[who]
+    house = served.app.state.house
+    person = house.tokens.person(served.texts["ana"])
+    job = house.jobs.add(person, task="sketch", spec={"table": "visits"}, key="foreign", max_cost=None)
+    foreign = {**PLACES, "{job}": job, "{release}": served.ask("ana", WARDS, f"foreign-{who}").json()["id"]}
+    text = house.tokens.create(who, role, tables=own_tables)
+    with served.client("nobody", Authorization=f"Bearer {text}", **{"Idempotency-Key": f"foreign-{who}"}) as client:
+        looked = 0
+        for name, method, path in routes(served):
+            parts = [part for part in PLACES if part in path]
+            sees_it = path.startswith("/v1/tables") and not own_tables
+            if not parts or role not in ROUTES[name] or sees_it:
+                continue
+            found = []
+            for values in (foreign, NOWHERE):
+                filled_in = path.replace("{file}", "answer.parquet")
+                for part in parts:
+                    filled_in = filled_in.replace(part, values[part])
+                reply = client.request(method, filled_in, **BODIES.get(name, {}))
+                found.append((reply.status_code, {k: v for k, v in reply.json().items() if k != "instance"}))
+            assert found[0] == found[1], (name, found)
+            assert found[0][0] == 404, (name, found)
+            looked += 1
+        assert looked >= 4
+        for path, body in (("explanations", {}), ("answers", {"max_cost": "1"})):
+            told = [
+                client.post(f"/v1/{path}", json={"sql": f"SELECT COUNT(*) FROM {table} ERROR 90", **body})
+                for table in ("visits", "nothing", "elsewhere")
+            ]
+            if own_tables and role == "analyst":
+                assert [one.status_code for one in told] == [404] * 3
+                assert not any("visits" in one.text for one in told)
+
+
 def test_an_auditor_sees_money_and_manifests_and_no_value(served: Served) -> None:
     release = served.ask("ana", WARDS, "audited").json()["id"]
     with served.client("auditor") as client:

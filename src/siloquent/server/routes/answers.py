@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from siloquent.errors import ReleaseError
 from siloquent.server.guard import Guarded, House, Who, house_of, key_of, require_table
-from siloquent.server.problems import Refused
+from siloquent.server.problems import Refused, not_found
 from siloquent.server.routes.bodies import AnswerBody, QuestionBody
 from siloquent.server.tokens import Person
 
@@ -45,7 +45,7 @@ async def explained(house: House, person: Person, sql: str) -> dict[str, Any]:
         from siloquent.explore import parse
 
         query = parse(sql)
-        require_table(person, query.table)
+        _require_declared(session, person, query.table)
         found: dict[str, Any] = session.explain(query).to_json()
         return found
 
@@ -71,7 +71,7 @@ async def answered(
         from siloquent.explore import parse
 
         query = parse(sql)
-        require_table(person, query.table)
+        _require_declared(session, person, query.table)
         slot.length_ms = _slot_length(house, session.explain(query).to_json())
         found = session.ask(query, key=ledger_key_of(person.name, key), max_cost=max_cost)
         _save(house, session, person, found)
@@ -91,6 +91,13 @@ async def answered(
             "INSERT OR IGNORE INTO reply VALUES (?, ?, ?, ?)", person.name, key, body, json.dumps(document)
         )
     return _kept(house, person, key, body) or document, False
+
+
+def _require_declared(session: Any, person: Person, table: str) -> None:
+    """Refuse a table that is not for this token; one for some tables is not told the names of others."""
+    require_table(person, table)
+    if not person.sees_all and table not in session.tables():
+        raise not_found()
 
 
 def _slot_length(house: House, plan: dict[str, Any]) -> int:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from siloquent.documents.releases import release_document, release_verdict_document
-from siloquent.errors import ReleaseError
+from siloquent.errors import ReleaseError, UnknownName
 from siloquent.server.guard import Guarded, House, Who, house_of
 from siloquent.server.problems import Refused, not_found
 from siloquent.server.routes.bodies import ReleaseQuestion
@@ -132,7 +132,7 @@ def manifest_of(house: House, folder: Path, release: str, person: Person) -> dic
 
     try:
         manifest = read_manifest(release_folder(folder, release))
-    except ReleaseError:
+    except (ReleaseError, UnknownName):  # whose text would list the releases of others
         raise not_found() from None
     row = house.store.one("SELECT name, shared FROM release WHERE id = ?", release)
     shared = bool(row and row["shared"])
