@@ -15,6 +15,7 @@ from siloquent.search.estimate.finding import (
     Asked,
     augmentation,
     like_tables,
+    model_with,
     notes_of,
     parted,
     step_of,
@@ -22,9 +23,9 @@ from siloquent.search.estimate.finding import (
 )
 from siloquent.search.estimate.greedy import BETA, Scored, ranking
 from siloquent.search.estimate.joins import Joined, joined
-from siloquent.search.estimate.models import fitted_model, line_of, r2_of, words_of_kind
+from siloquent.search.estimate.models import line_of, r2_of, words_of_kind
 from siloquent.search.estimate.training import LocalRows, ReleasedSums
-from siloquent.search.found import Augmentation, AugmentPlan, FittedModel, Found
+from siloquent.search.found import Augmentation, AugmentPlan, Found
 from siloquent.search.offers import Offer
 
 Floats = NDArray[np.float64]
@@ -147,12 +148,13 @@ def find_both(
         last = now
     features = [one.feature for one in chosen if one.feature is not None]
     final = whole.training()
+    key = final.first_key if isinstance(final, ReleasedSums) else len(asked.keys)
     return Found(
         table=spec.table,
         scoring=spec.scoring,
         chosen=tuple(one.named for one in chosen),
         ranked=tuple(ranked[:MOST_SHOWN]),
-        model=_model(asked, final, features, rng),
+        model=model_with(asked, final, features, rng, key=key),
         plan=AugmentPlan(spec.table, tuple(step_of(asked, one) for one in features)),
         base_r2=first_r2,
         r2=last,
@@ -218,21 +220,6 @@ def _tried(offer: Offer, learnt: Built, sums: ReleasedSums, tested: LocalRows, m
     gain, error = tested.improvement(before, after)
     half = normal_quantile(BETA / 2 / many) * error
     return Augmentation(offer.id, offer.table, "union", "", "", gain, max(gain - half, 0.0), gain + half)
-
-
-def _model(
-    asked: Asked, final: LocalRows | ReleasedSums, features: Sequence[Scored], rng: np.random.Generator
-) -> FittedModel:
-    names = [one.candidate.name for one in features]
-    scales = [one.candidate.offer.scale[one.candidate.column] for one in features]
-    return fitted_model(
-        final,
-        (*asked.columns[:-1], *names, asked.columns[-1]),
-        (*asked.scale[:-1], *scales, asked.scale[-1]),
-        asked.spec.model,
-        rng,
-        key=final.first_key if isinstance(final, ReleasedSums) else len(asked.keys),
-    )
 
 
 def _nothing() -> Joined:

@@ -96,16 +96,7 @@ def find_joins(
         last = now
     if isinstance(training, ReleasedSums) and len(asked.keys) > 1 and chosen:
         notes.append("the features of further keys were not added: their counts together were not released")
-    names = [one.candidate.name for one in taken]
-    scales = [one.candidate.offer.scale[one.candidate.column] for one in taken]
-    model = fitted_model(
-        whole,
-        (*asked.columns[:-1], *names, asked.columns[-1]),
-        (*asked.scale[:-1], *scales, asked.scale[-1]),
-        spec.model,
-        rng,
-        key=taken[-1].candidate.own if taken else 0,
-    )
+    model = model_with(asked, whole, taken, rng, key=taken[-1].candidate.own if taken else 0)
     if not isinstance(whole, LocalRows):  # one's own rows are fitted exactly
         notes += words_of_kind(spec.model)
     if not chosen:
@@ -151,6 +142,22 @@ def parted(
         return training, None
     learnt, tested = training.split(share, rng)
     return learnt, tested
+
+
+def model_with(
+    asked: Asked, whole: LocalRows | ReleasedSums, taken: Sequence[Scored], rng: np.random.Generator, *, key: int
+) -> FittedModel:
+    """The model of the request's own features and those that were taken; ``key``: whose sums it is fitted to."""
+    names = [one.candidate.name for one in taken]
+    scales = [one.candidate.offer.scale[one.candidate.column] for one in taken]
+    return fitted_model(
+        whole,
+        (*asked.columns[:-1], *names, asked.columns[-1]),
+        (*asked.scale[:-1], *scales, asked.scale[-1]),
+        asked.spec.model,
+        rng,
+        key=key,
+    )
 
 
 def augmentation(asked: Asked, one: Scored, realised: float | None) -> Augmentation:
