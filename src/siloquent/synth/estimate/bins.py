@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-PARTS = 16
-"""A value with a sixteenth of the rows stays alone, and the others are joined to sixteenths of what is left."""
+PARTS = 12
+"""A value with a twelfth of the rows stays alone, and the others are joined to twelfths of what is left."""
 _WINDOW, _FEWEST = 5, 2
 CLEAR = 3.0
 """A group's count should stand out of the noise by so many standard deviations."""

@@ -93,7 +93,7 @@ class TreeLearner:
         times = self._times.get(axes, 0)
         if joint.candidates:
             gaps = np.rint(values - self._expected([axes])[0]).astype(np.int64)
-            self._excess = worth(gaps, deviation=math.sqrt(variance))
+            self._excess = worth(gaps, deviation=math.sqrt(variance), loss=self.plan.loss)
             self._among = joint.candidates
         if times:
             values = (self._joints[axes].values * times + values) / (times + 1)

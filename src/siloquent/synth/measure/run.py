@@ -184,7 +184,7 @@ def _round(run: Run, exact: Sequence[Integers], learner: Learner, share: float) 
         offer = learner.offer(share)
         if offer.candidates:
             open_counts = [exact[candidate] for candidate in offer.candidates]
-            scores = utilities(open_counts, offer.expected, deviation=plan.joint.deviation)
+            scores = utilities(open_counts, offer.expected, deviation=plan.joint.deviation, loss=plan.loss)
             chosen = offer.candidates[choose(scores, selection=plan.selection)]
         else:
             chosen = learner.again()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.synth.plan.worth import worth
+from siloquent.synth.plan.worth import LOSS, worth
 
 if TYPE_CHECKING:
     from siloquent.synth.plan.budget import Noise, Selection
@@ -17,7 +17,9 @@ Integers = NDArray[np.int64]
 SHORT, PLAIN = 200, 10_000
 
 
-def utilities(exact: Sequence[Integers], expected: Sequence[NDArray[np.float64]], *, deviation: float) -> Integers:
+def utilities(
+    exact: Sequence[Integers], expected: Sequence[NDArray[np.float64]], *, deviation: float, loss: float = LOSS
+) -> Integers:
     """What counting each marginal would teach, in rows that the model has in wrong cells.
 
     Privacy:
@@ -25,7 +27,7 @@ def utilities(exact: Sequence[Integers], expected: Sequence[NDArray[np.float64]]
         two: ``expected`` and the noise are functions of what was released before. Proof: docs/explanation/synth.md.
     """
     found = [
-        worth(count - np.rint(model).astype(np.int64), deviation=deviation)
+        worth(count - np.rint(model).astype(np.int64), deviation=deviation, loss=loss)
         for count, model in zip(exact, expected, strict=True)
     ]
     return np.array(found, dtype=np.int64)

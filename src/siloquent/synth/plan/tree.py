@@ -27,6 +27,7 @@ from siloquent.synth.plan.constraints import Circumstances, compile_constraints
 from siloquent.synth.plan.constraints_probe import ROWS as PROBED
 from siloquent.synth.plan.constraints_probe import check_consistency
 from siloquent.synth.plan.fine import fine_of, levels_of
+from siloquent.synth.plan.worth import LOSS, LOSS_BESIDE_TARGETS
 from siloquent.synth.spec.compiled import CompiledConstraints, TableNeed
 from siloquent.synth.spec.fine import Fine
 from siloquent.synth.spec.spec import SynthSpec
@@ -95,6 +96,11 @@ class TreePlan:
     def names(self) -> tuple[str, ...]:
         """The modelled attributes."""
         return tuple(fine.name for fine in self.fines)
+
+    @property
+    def loss(self) -> float:
+        """The part of its noise that a cell of a joint costs at most, when joints are chosen."""
+        return LOSS_BESIDE_TARGETS if self.spec.targets else LOSS
 
     @property
     def rounds(self) -> int:
