@@ -119,8 +119,7 @@ class Role:
             return
         self._move(session, "joined")
         channel.send(known.moderator, JOIN, pack_json({"joined": True, "digest": digest_of(invitation)}))
-        started = unpack_json(channel.receive(START, known.moderator))
-        names = tuple(started["members"])
+        names = _started(channel, invitation, unpack_json(channel.receive(START, known.moderator)))
         if self.peer.name not in names:
             self.peer.journal.set_state(session, "ended")
             return
@@ -271,6 +270,23 @@ def _who_joined(channel: Channel, invitation: Invitation, joins: Mapping[str, by
         raise ProtocolError("peer_missing", step=JOIN)
     inside = {channel.me, *channel.members.workers, *parties}
     return [member.name for member in channel.members if member.name in inside]
+
+
+def _started(channel: Channel, invitation: Invitation, told: Any) -> tuple[str, ...]:
+    """Who is in, as the moderator told it: what a role agreed to, less parties, and no fewer than it was shown.
+
+    Raises:
+        ProtocolError: ``planner_mismatch``: a worker is gone on whom this role's trust may hang, parties are too few, or
+            somebody came who was not invited.
+    """
+    names, members = told.get("members") if isinstance(told, dict) else None, channel.members
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ProtocolError("bad_encoding", role=members.moderator, step=START)
+    must, parties = {members.moderator, *members.workers}, set(members.parties)
+    is_agreed = must <= set(names) <= must | parties and len(set(names)) == len(names)
+    if not is_agreed or len(parties & set(names)) < invitation.min_parties:
+        raise ProtocolError("planner_mismatch", role=members.moderator, step=START)
+    return tuple(names)
 
 
 def digest_of(invitation: Invitation) -> str:

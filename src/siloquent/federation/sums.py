@@ -184,7 +184,7 @@ def add(channel: Channel, spec: SumSpec, noise: WorkerNoise | None = None, *, ti
         noise: For ``noise = "workers"``: adds one full draw of the spec's law to a vector; from a measure room.
         timeout: Seconds after which parties whose share has not come are left out.
     Raises:
-        ProtocolError: ``planner_mismatch``: asked for parties whose shares are not here, or for too few.
+        ProtocolError: ``planner_mismatch``: asked for parties whose shares are not here, for too few, or for one twice.
         RequestError: the spec wants workers' noise and this worker has none to give.
     """
     import numpy as np
@@ -327,7 +327,9 @@ def _workers(channel: Channel) -> tuple[str, ...]:
 
 def _included(channel: Channel, spec: SumSpec, told: Any) -> tuple[str, ...]:
     names = _names(told)
-    if not set(names) <= set(channel.members.parties) or len(set(names)) < spec.min_parties:
+    # A name told twice would count that party twice: times a million, its share of the noise alone would hide it.
+    is_set = len(set(names)) == len(names)
+    if not is_set or not set(names) <= set(channel.members.parties) or len(names) < spec.min_parties:
         raise ProtocolError("planner_mismatch", role=channel.members.moderator, step=A4)
     return tuple(names)
 

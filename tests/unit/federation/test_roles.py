@@ -14,13 +14,14 @@ import pytest
 from contract.channel_contract import LONG
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel import Channel
+from siloquent.federation.channel.relay import RelayChannel
 from siloquent.federation.invitation import Invitation
 from siloquent.federation.journal import Journal
 from siloquent.federation.payload import pack_json, unpack_json
 from siloquent.federation.peer import Peer, polling
 from siloquent.federation.policy import Policy, Rule
 from siloquent.federation.relay.store import RelayStore
-from siloquent.federation.role import Held, Role, hold
+from siloquent.federation.role import Held, Role, begin, hold
 from siloquent.federation.transcript import check_transcript, split_head
 from siloquent.federation.transport import StoreTransport
 from siloquent.federation.walks import Walks
@@ -174,6 +175,45 @@ def test_the_rest_goes_on_without_a_party_that_refuses() -> None:
         thread.join(LONG)
     assert held.result == ["north of north"]
     assert held.members == ("north", "w1", "w2", "office")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        ["north", "river", "w1", "office"],
+        ["north", "w1", "w2", "office"],
+        ["north", "river", "w1", "w2"],
+        [*ALL, "north"],
+        [*ALL, "hill"],
+        [[], *ALL],
+        None,
+    ],
+    ids=["without a worker", "with too few parties", "without its moderator", "twice", "uninvited", "no name", "none"],
+)
+def test_nobody_plays_among_others_than_it_agreed_to(told: Any) -> None:
+    played: list[str] = []
+    walks = Walks()
+    walks.add("party", "echo/1", lambda channel, invitation, desk: played.append(channel.me))
+    walks.add("worker", "echo", lambda channel, invitation, desk: played.append(channel.me))
+    federation, asked = Federation(), replace(ASKED, min_parties=2)
+    with federation.running("north", "river", "w1", "w2", walks=walks):
+        peer = federation.peer("office")
+        with polling(peer, wait=0.2):
+            session = begin(peer, asked, ALL)
+            known = peer.journal.session(session)
+            assert known is not None
+            peer.transport.open_session(session, list(known.members), known.deadline)
+            channel = RelayChannel(peer, session)
+            for name in ALL[:-1]:
+                channel.send(name, "invite", pack_json(known.invitation))
+            channel.gather("join", ALL[:-1], timeout=LONG)
+            channel.send("north", "start", pack_json({"members": told}))
+            until = time.monotonic() + LONG
+            while (mine := federation.journals["north"].sessions()[0]).state != "aborted" and time.monotonic() < until:
+                time.sleep(0.02)
+    assert mine.code == ("planner_mismatch" if told and all(told) else "bad_encoding")
+    assert (mine.by_role, mine.step) == ("north", "start")
+    assert not played
 
 
 def test_a_role_that_starts_late_is_waited_for() -> None:

@@ -137,6 +137,18 @@ def test_a_worker_refuses_parties_that_it_does_not_hold() -> None:
     assert code_of(lambda: add(network.channel("w1"), spec, timeout=SOON)) == "planner_mismatch"
 
 
+@pytest.mark.parametrize("told", [["north"] * 1000 + ["river"], ["north", "north"], ["north"], ["north", "hill"]])
+def test_a_worker_adds_every_party_once_and_never_too_few(told: list[str]) -> None:
+    network = MemoryNetwork(MEMBERS)
+    whole = MemoryNetwork(MEMBERS, session=network.session)
+    run_all(whole, parts())
+    for name in ("north", "river"):
+        network.channel(name).send("w1", "a2", whole.traffic()[name, "w1", "a2", 0])
+    network.channel("office").send("w1", "a4", pack_json({"parties": told}))
+    assert code_of(lambda: add(network.channel("w1"), SPEC, timeout=SOON)) == "planner_mismatch"
+    assert not [key for key in network.traffic() if key[2] == "a5"]
+
+
 def test_another_spec_is_refused_at_the_first_step() -> None:
     network = MemoryNetwork(MEMBERS)
     other = SumSpec("other", length=5, bound=10**9, parties=2, min_parties=2)
