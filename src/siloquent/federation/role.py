@@ -276,8 +276,8 @@ def _started(channel: Channel, invitation: Invitation, told: Any) -> tuple[str, 
     """Who is in, as the moderator told it: what a role agreed to, less parties, and no fewer than it was shown.
 
     Raises:
-        ProtocolError: ``planner_mismatch``: a worker is gone on whom this role's trust may hang, parties are too few, or
-            somebody came who was not invited.
+        ProtocolError: ``planner_mismatch``: a worker is gone on whom this role's trust may hang, parties are too few,
+            or somebody came who was not invited.
     """
     names, members = told.get("members") if isinstance(told, dict) else None, channel.members
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):

@@ -27,6 +27,7 @@ from siloquent.federation.payload import (
     unpack_json,
     unpack_words,
 )
+from siloquent.privacy import told_fraction
 
 if TYPE_CHECKING:
     import numpy as np
@@ -125,8 +126,8 @@ class SumSpec:
             ProtocolError: ``bad_encoding``: it is none.
         """
         try:
-            return cls(**{**told, "scale": Fraction(told["scale"])})
-        except (KeyError, TypeError, ValueError, ZeroDivisionError, RequestError):
+            return cls(**{**told, "scale": told_fraction(told["scale"])})
+        except (KeyError, TypeError, ValueError, ArithmeticError, RequestError):
             raise ProtocolError("bad_encoding") from None
 
     @property

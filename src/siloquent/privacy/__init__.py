@@ -37,6 +37,7 @@ from siloquent.privacy.events import (
     event_from_json,
     event_to_json,
     needs,
+    told_fraction,
 )
 from siloquent.privacy.guarantee import Guarantee, digits
 
@@ -76,4 +77,5 @@ __all__ = [
     "limit_of",
     "needs",
     "rho_of_epsilon",
+    "told_fraction",
 ]

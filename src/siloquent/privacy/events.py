@@ -9,6 +9,7 @@ or unit, ``needs`` says so and the ledger refuses the event elsewhere.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -264,9 +265,27 @@ def event_to_json(event: Event) -> str:
     return json.dumps(_to_plain(event), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
+def told_fraction(told: object) -> Fraction:
+    """The number that a document from elsewhere says, as ``str(Fraction)`` or JSON write it.
+
+    ``1e999999999`` is no such text: nine letters that would fill all memory.
+
+    >>> told_fraction("3/2"), told_fraction(2)
+    (Fraction(3, 2), Fraction(2, 1))
+
+    Raises:
+        ValueError: it is none.
+    """
+    if isinstance(told, str) and "e" in told.lower():
+        raise ValueError("a number is written out, or as a fraction")
+    if isinstance(told, str | int) or (isinstance(told, float) and math.isfinite(told)):
+        return Fraction(told)
+    raise ValueError("not a number")
+
+
 _FRACTIONS = frozenset({"scale", "variance", "epsilon", "delta", "range", "share", "rate", "multiplier"})
 _CONVERT: Mapping[str, Callable[[Any], object]] = {
-    "scales": lambda texts: tuple(Fraction(text) for text in texts),
+    "scales": lambda texts: tuple(told_fraction(text) for text in texts),
     "parts": lambda parts: tuple(_from_plain(part) for part in parts),
 }
 
@@ -278,7 +297,7 @@ def _from_plain(plain: Mapping[str, Any]) -> Event:
             f"This version does not know the event {plain.get('event')!r}.", fix="pip install --upgrade siloquent"
         )
     values = {
-        name: Fraction(value) if name in _FRACTIONS else _CONVERT[name](value) if name in _CONVERT else value
+        name: told_fraction(value) if name in _FRACTIONS else _CONVERT[name](value) if name in _CONVERT else value
         for name, value in plain.items()
         if name != "event"
     }

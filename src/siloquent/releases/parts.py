@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from siloquent.errors import ReleaseError
+from siloquent.privacy import told_fraction
 from siloquent.releases.manifest import Manifest, read_manifest
 
 
@@ -35,7 +36,7 @@ def positive(text: Any) -> Fraction:
     Raises:
         ValueError: It is none.
     """
-    value = Fraction(text)
+    value = told_fraction(text)
     if value <= 0:
         raise ValueError("not above 0")
     return value

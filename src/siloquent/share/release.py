@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError
-from siloquent.privacy import Event, event_from_json, event_to_json
+from siloquent.privacy import Event, event_from_json, event_to_json, told_fraction
 from siloquent.releases.arrays import pack, unpack
 from siloquent.releases.parts import Part
 from siloquent.share.encoding import encoding_of
@@ -142,7 +142,7 @@ def _from_words(values: dict[str, Any], words: dict[str, Any], agent: str) -> Sh
         made = ShareRelease(
             agreement=agreement_from_json(words["agreement"]),
             values=values,
-            noise=tuple(Noise(int(length), Fraction(variance)) for length, variance in words["noise"]),
+            noise=tuple(Noise(int(length), told_fraction(variance)) for length, variance in words["noise"]),
             event=event_from_json(words["event"]),
             table=str(words["table"]),
             rows=int(words["rows"]),

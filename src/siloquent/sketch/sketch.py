@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError
-from siloquent.privacy import Event, event_from_json, event_to_json
+from siloquent.privacy import Event, event_from_json, event_to_json, told_fraction
 from siloquent.releases.arrays import pack, unpack
 from siloquent.releases.parts import Part, positive
 from siloquent.sketch.hash_plan import HashPlan, hash_plan_from_json
@@ -148,7 +148,7 @@ def sketch_from_bytes(data: bytes) -> Sketch:
             noise=str(words["noise"]),
             parameter=positive(words["parameter"]),
             variance=positive(words["variance"]),
-            size_variance=Fraction(words["size_variance"]),
+            size_variance=told_fraction(words["size_variance"]),
             hits=None if words["hits"] is None else int(words["hits"]),
             event=event_from_json(words["event"]),
             parts=tuple(Part(**part) for part in words["parts"]),

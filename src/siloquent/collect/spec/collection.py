@@ -16,8 +16,10 @@ from siloquent.errors import SchemaError
 from siloquent.maths.consistency import Block
 from siloquent.maths.hierarchy import Tree
 from siloquent.maths.oracles import Kind, Oracle
+from siloquent.privacy import told_fraction
 from siloquent.schema import Attribute
 from siloquent.schema.build import parse_attribute
+from siloquent.schema.toml import finite
 
 WORDS = 2**32
 """A user's layers follow from 32 bits: each assignment has its share of them."""
@@ -167,7 +169,7 @@ def read_collection(text: str) -> Collection:
         if plain["format"] != 1 or plain["kind"] != "siloquent-collection":
             raise ValueError
         made = _from_plain(plain, digest)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
         raise SchemaError(
             "This is no collection's document.", fix="siloquent collect design SPEC.toml -o C.json"
         ) from None
@@ -183,7 +185,7 @@ def _from_plain(plain: Mapping[str, Any], digest: str) -> Collection:
     spec = CollectionSpec(
         name=plain["name"],
         services=tuple(_service_from_plain(one) for one in plain["services"]),
-        epsilon=Fraction(plain["epsilon"]),
+        epsilon=told_fraction(plain["epsilon"]),
         epoch=plain["epoch"],
         fanout=plain["fanout"],
         client=plain["client"],
@@ -270,11 +272,10 @@ def _attribute(raw: Mapping[str, Any]) -> Attribute:
 
 def _read(value: Any, kind: Literal["integer", "real", "date"] | str) -> Any:
     from datetime import date
-    from decimal import Decimal
 
     if not isinstance(value, str) or kind in ("category", "boolean"):
         return value
-    return date.fromisoformat(value) if kind == "date" else Decimal(value)
+    return date.fromisoformat(value) if kind == "date" else finite(value)
 
 
 def _channel_to_plain(channel: Channel) -> dict[str, Any]:
@@ -325,7 +326,7 @@ def _channel_from_plain(plain: Mapping[str, Any]) -> Channel:
     )
     return Channel(
         tuple(plain["services"]),
-        Fraction(plain["epsilon"]),
+        told_fraction(plain["epsilon"]),
         plain["slots"],
         plain["padded"],
         trees,

@@ -6,10 +6,10 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
 
 from siloquent.errors import RequestError
+from siloquent.schema.toml import finite
 
 if TYPE_CHECKING:
     from siloquent.schema import TableSchema
@@ -71,10 +71,9 @@ class Column:
 
 def _is_step(text: str) -> bool:
     try:
-        step = Decimal(text)
-    except ArithmeticError:
+        return finite(text) > 0
+    except (ArithmeticError, TypeError, ValueError):
         return False
-    return step.is_finite() and step > 0
 
 
 def column_from_plain(plain: Any) -> Column:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from siloquent.errors import RequestError
 from siloquent.maths.dependencies import MOST_LATTICE
+from siloquent.privacy import told_fraction
 
 Kind = Literal["cfd", "ufd", "keys"]
 Nulls = Literal["value", "distinct"]
@@ -131,9 +132,10 @@ def spec_from_plain(plain: Any) -> ProfileSpec:
                     raise TypeError(f"{name} is a list")
                 values[name] = tuple(values[name])
         if "canaries" in values:
-            values["canaries"] = Fraction(str(values["canaries"]))
+            share = values["canaries"]
+            values["canaries"] = Fraction(str(share)) if isinstance(share, float) else told_fraction(share)
         if "deadline" in values:
             values["deadline"] = float(values["deadline"])
         return ProfileSpec(**values)
-    except (TypeError, ValueError, ZeroDivisionError) as wrong:
+    except (TypeError, ValueError, ArithmeticError) as wrong:
         raise RequestError(f"The profile cannot be read: {wrong}.", fix=_FIX) from None

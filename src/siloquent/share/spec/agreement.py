@@ -11,6 +11,7 @@ from typing import Any
 
 from siloquent.errors import ReleaseError, SchemaError, SiloquentError
 from siloquent.schema import Attribute, TableSchema
+from siloquent.schema.toml import finite
 from siloquent.share.spec.asked import MOST_BINS, ShareSpec, TreeSpec
 
 FORMAT = 1
@@ -210,9 +211,9 @@ def _attribute_from_plain(plain: dict[str, Any]) -> Attribute:
     given: dict[str, Any] = {name: plain[name] for name in _FIELDS}
     given["values"] = tuple(str(value) for value in plain["values"])
     numbers: dict[str, Any] = {
-        name: None if plain[name] is None else Decimal(plain[name]) for name in ("lo", "hi", "grid")
+        name: None if plain[name] is None else finite(plain[name]) for name in ("lo", "hi", "grid")
     }
-    return Attribute(**given, **numbers, edges=tuple(Decimal(edge) for edge in plain["edges"]))
+    return Attribute(**given, **numbers, edges=tuple(finite(edge) for edge in plain["edges"]))
 
 
 def _text(value: Decimal | datetime) -> str:
