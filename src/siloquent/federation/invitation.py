@@ -76,13 +76,15 @@ class Invitation:
             raise ProtocolError("planner_mismatch", role=moderator, step="invitation")
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Invitation:
+    def from_json(cls, told: Any) -> Invitation:
         """The invitation that a moderator sent.
 
         Raises:
             ProtocolError: ``bad_encoding``: it is none; ``version_mismatch``: it holds what we do not know.
         """
         known = {one.name for one in fields(cls)}
+        if not isinstance(told, Mapping):
+            raise ProtocolError("bad_encoding")
         if not set(told) <= known:
             raise ProtocolError("version_mismatch")
         try:

@@ -12,11 +12,13 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from siloquent.errors import CAUSES, NotAllowed, ProtocolError, SiloquentError, UnknownName
 from siloquent.federation.channel.base import step_of
 from siloquent.federation.clock import Clock, SystemClock
+from siloquent.federation.invitation import Invitation
 from siloquent.federation.journal import Journal, Session
 from siloquent.federation.message import Envelope, Header, parts_of
 from siloquent.federation.payload import pack_json, unpack_json
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 INVITE, ABORT = "invite", "abort"
+LATEST = 2**53
 PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 # What may pass by itself, or by what an operator does, is tried again until the session's deadline. A relay that dies
 # during a first exchange looks like one that refuses a certificate; a real refusal is logged, and `check` says it.
@@ -311,15 +314,23 @@ class Peer:
     def _begin(self, header: Header, plain: bytes) -> None:
         """An invitation of a moderator: the session exists from here on."""
         told = unpack_json(plain)
-        try:
-            members, deadline = tuple(told["members"]), int(told["deadline"])
-        except (KeyError, TypeError, ValueError):
-            raise ProtocolError("bad_encoding", role=header.sender, step=INVITE) from None
-        known = [role.name for role in self.roster.roles]
-        if self.name not in members or header.sender not in members or not set(members) <= set(known):
+        told = told if isinstance(told, dict) else {}
+        members, deadline = told.get("members"), told.get("deadline")
+        # Whatever else than a refusal were raised here would be raised again for ever: the inbox would stand still.
+        if not isinstance(members, list) or not all(isinstance(name, str) for name in members):
+            raise ProtocolError("bad_encoding", role=header.sender, step=INVITE)
+        if not isinstance(deadline, int) or not 0 <= deadline < LATEST:
+            raise ProtocolError("bad_encoding", role=header.sender, step=INVITE)
+        known = {role.name for role in self.roster.roles}
+        if not {self.name, header.sender} <= set(members) <= known:
             raise ProtocolError("roster_mismatch", role=header.sender)
-        now = self.clock.now()
-        self.journal.add_session(Session(header.session, members, header.sender, deadline, told, "invited", now))
+        begun = Session(header.session, tuple(members), header.sender, deadline, told, "invited", self.clock.now())
+        try:
+            Invitation.from_json(told.get("invitation"))
+        except ProtocolError:
+            self.journal.add_session(replace(begun, invitation={}))  # so that the others hear why it ends
+            raise
+        self.journal.add_session(begun)
 
     def _heed_abort(self, seq: int, header: Header, plain: bytes) -> None:
         told = unpack_json(plain)

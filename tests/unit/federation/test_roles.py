@@ -216,6 +216,40 @@ def test_nobody_plays_among_others_than_it_agreed_to(told: Any) -> None:
     assert not played
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"members": ["north", "office", ["river"]]},
+        {"members": "north"},
+        {"deadline": 10**30},
+        {"deadline": 1e300},
+        {"deadline": -1},
+        {"invitation": {**ASKED.to_json(), "body": []}},
+        {"invitation": {**ASKED.to_json(), "tables": 7}},
+        {"invitation": {**ASKED.to_json(), "later": 1}},
+        {"invitation": "come"},
+        None,
+    ],
+    ids=lambda wrong: f"{wrong}"[:40],
+)
+def test_an_invitation_that_is_none_is_refused_and_the_next_one_is_read(wrong: dict[str, Any] | None) -> None:
+    federation = Federation()
+    office, north = federation.peer("office"), federation.peer("north")
+    sessions = [begin(office, ASKED, ALL) for _ in range(2)]
+    for session, changed in zip(sessions, (wrong, {}), strict=True):
+        known = office.journal.session(session)
+        assert known is not None
+        office.transport.open_session(session, list(known.members), known.deadline)
+        told = [] if changed is None else {**known.invitation, **changed}
+        office.leave(session, "north", "invite", pack_json(told), 0, "json")
+    while north.poll(0):
+        pass
+    first, second = (north.journal.session(session) for session in sessions)
+    assert first is None or (first.state, first.invitation) == ("aborted", {})
+    assert second is not None
+    assert second.state == "invited"
+
+
 def test_a_role_that_starts_late_is_waited_for() -> None:
     federation = Federation()
     with federation.running("north", "w1", "w2"):
