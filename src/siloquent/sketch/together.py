@@ -65,7 +65,9 @@ def build_sum(
     schema, account = session.schema(spec.table), session.account(spec.table)
     chosen = planned(session, spec, min_parties=min_parties, colluding=colluding)
     honest = min_parties - colluding
-    digest = request_digest(session, account, schema, spec.canonical(), chosen.hash_plan.digest, channel.session.hex())
+    # One silo under two names would move the sum twice for one charge: the request is about the name, too.
+    here = f"{channel.session.hex()} {channel.me}"
+    digest = request_digest(session, account, schema, spec.canonical(), chosen.hash_plan.digest, here)
     asked = Charge(f"sum-{channel.session.hex()[:32]}", account, digest, max_cost, what="sketch")
     held: list[Permit | Stored] = []
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import siloquent as sq
-from siloquent.errors import ProtocolError, RequestError
+from siloquent.errors import KeyReused, ProtocolError, RequestError
 from siloquent.federation.channel import Channel, Member, Members, MemoryNetwork, run_all
 from siloquent.federation.measure import full_draw
 from siloquent.federation.sums import SERVICE, Sum, worker_part
@@ -81,6 +81,14 @@ def test_every_silo_pays_once_and_saves_the_release(silos: dict[str, sq.Session]
     for opened in silos.values():
         assert opened.ledger.account("points@1").spent.amount > 0
         assert len([folder for folder in opened.workspace.releases.iterdir() if folder.is_dir()]) == 1
+
+
+def test_a_silo_under_two_names_is_refused_and_nobody_gets_a_sum(silos: dict[str, sq.Session]) -> None:
+    asked = shared(silos)
+    with pytest.raises((KeyReused, ProtocolError)) as refused:
+        together({**silos, "river": silos["north"]}, asked)
+    assert refused.value.code in ("key_reused", "aborted_by")
+    assert not [found for opened in silos.values() for found in opened.workspace.releases.glob("r-*")]
 
 
 def test_a_gaussian_sum_has_an_event_of_its_own(silos: dict[str, sq.Session]) -> None:
