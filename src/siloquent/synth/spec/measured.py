@@ -16,6 +16,9 @@ from siloquent.privacy import Event, event_from_json, event_to_json
 from siloquent.releases.arrays import pack, unpack
 
 FORMAT = 1
+RULES = 1
+"""How a model follows from measurements: bins, joints, fit. Whatever changes that takes the next number, so that a
+release of an earlier version is refused in words and never read by rules that it was not made by."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,6 +82,7 @@ class Measurements:
         starts = [places for _, places in self.starts]
         words = {
             "format": FORMAT,
+            "rules": RULES,
             "task": "synth",
             "request": self.request,
             "schema": self.schema_digest,
@@ -102,6 +106,11 @@ def measurements_from_bytes(data: bytes) -> Measurements:
     arrays, words = unpack(data)
     if words.get("task") != "synth" or words.get("format") != FORMAT:
         raise ReleaseError("The file holds no measurements of a synthesis.", fix="pip install --upgrade siloquent")
+    if words.get("rules") != RULES:
+        raise ReleaseError(
+            f"The model was made by other rules than this version's (number {RULES}), so it cannot be read here.",
+            fix="use the version of siloquent that manifest.json names as package",
+        )
     try:
         sizes = [math.prod(step["shape"]) for step in words["steps"]]
         counts = np.split(arrays["counts"], np.cumsum(sizes)[:-1].astype(int)) if sizes else []
