@@ -214,6 +214,54 @@ def test_a_party_draws_no_number_twice_for_a_moderator_that_counts_queries_anew(
     assert again in ("planner_mismatch", "bad_encoding")
 
 
+@pytest.mark.parametrize("what", ["order", "canaries"])
+def test_a_moderator_that_tells_one_party_another_order_or_other_canaries_learns_no_vote(what: str) -> None:
+    """With one party's vote among the made-up ones of the others, a verdict would be that party's alone."""
+
+    class Divides:
+        def __init__(self, channel: Channel) -> None:
+            self._channel = channel
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._channel, name)
+
+        def send(self, to: str, step: str, payload: bytes, attempt: int = 0) -> None:
+            if (to, step) == ("p1", "v0/0"):
+                told = unpack_json(payload)
+                other = {"order": told["order"][::-1], "canaries": [-1] * len(told["canaries"])}
+                payload = pack_json({**told, what: other[what]})
+            self._channel.send(to, step, payload, attempt)
+
+    alike = np.zeros((9, 3), dtype=np.int64)  # all holds everywhere: whatever meets is a yes
+    net = network(3, 3)
+    parts = honest(net, [alike] * 3)
+    office = parts["office"]
+    parts["office"] = lambda channel: office(Divides(channel))  # type: ignore[arg-type]
+    assert refused(net, parts) == "canary_failed"
+    votes = [unpack_bytes(raw) for (_, to, step, _), raw in net.traffic().items() if (to, step) == ("office", "v4/0")]
+    assert set(votes[0]) == {0}
+
+
+def test_a_first_worker_that_leaves_parties_out_of_a_vote_learns_no_vote() -> None:
+    class Alone(ChainWorker):
+        @property
+        def _parties(self) -> tuple[str, ...]:
+            return self.channel.members.parties[:1] if self.votes else self.channel.members.parties
+
+        votes = False
+
+        def _vote(self, number: int, order: Any) -> None:
+            self.votes = True
+            super()._vote(number, order)
+            self.votes = False
+
+    alike = np.zeros((9, 3), dtype=np.int64)
+    net = network(3, 3)
+    parts = honest(net, [alike] * 3)
+    parts["w1"] = lambda channel: Alone(channel, ToyGroup()).run()
+    assert refused(net, parts) == "canary_failed"
+
+
 def test_false_verdicts_are_found_by_a_party_whose_rows_contradict_them() -> None:
     assert json_play("v0/", lambda told: {**told, "bits": "1" * len(told["bits"])}) in (
         "canary_failed",

@@ -1,8 +1,9 @@
 """The AND of the parties' votes on many candidates, and nothing else: additive ElGamal under the workers' joint key.
 
-A yes is an encryption of zero, a no two random elements. W_1 adds the parties' pairs; every worker takes its share of
-the key off and, but for the last one, multiplies the pair by a fresh number. What is left is zero just if all said yes.
-The multiplication is what keeps a party that said no from seeing whether everybody else said yes.
+A yes is an encryption of a number that, with those of all other parties, makes zero; a no is two random elements. W_1
+adds the parties' pairs; every worker takes its share of the key off and, but for the last one, multiplies the pair by a
+fresh number. What is left is zero just if all said yes. The multiplication is what keeps a party that said no from
+seeing whether everybody else said yes; the numbers keep everybody from counting fewer than all, or votes on two things.
 """
 
 from __future__ import annotations
@@ -27,9 +28,30 @@ def joint_key(group: Group, publics: Sequence[bytes]) -> bytes:
     return total
 
 
-def cast(group: Group, votes: Sequence[bool], key: bytes, *, seed: bytes, session: bytes, level: int) -> bytes:
-    """A party's ballots, 64 bytes a candidate: (rG, rK) for yes; (rG, sK) with another number s, so any pair, for no.
+def ties(
+    group: Group, secret: bytes, place: int, parties: int, *, session: bytes, told: bytes, level: int, count: int
+) -> bytes:
+    """One number a candidate for party number ``place``: over all parties that were ``told`` the same they add up to 0.
 
+    Args:
+        secret: What all parties and nobody else know.
+        told: A digest of all that the moderator said, of 32 bytes.
+    """
+
+    def drawn(party: int) -> bytes:
+        return scalars_of(group, secret, "vote tie", session + told, level, party % parties, count=count)
+
+    pairs = zip(split(drawn(place)), split(drawn(place + 1)), strict=True)
+    return b"".join(group.difference(own, other) for own, other in pairs)
+
+
+def cast(
+    group: Group, votes: Sequence[bool], key: bytes, *, seed: bytes, session: bytes, level: int, tied: bytes
+) -> bytes:
+    """A party's ballots, 64 bytes a candidate: (rG, (r + t)K) for yes; (rG, (s + t)K), so any pair, for no.
+
+    Args:
+        tied: This party's ``ties`` t: without every party's ballot, or if they were told different things, all is no.
     Privacy:
         Input privacy: under the decisional Diffie-Hellman assumption yes and no look alike to all workers but one. Both
         take the same multiplications.
@@ -37,7 +59,8 @@ def cast(group: Group, votes: Sequence[bool], key: bytes, *, seed: bytes, sessio
     count = len(votes)
     numbers = scalars_of(group, seed, "ballot", session, level, count=count)
     others = scalars_of(group, seed, "no", session, level, count=count)
-    chosen = b"".join(r if yes else s for yes, r, s in zip(votes, split(numbers), split(others), strict=True))
+    drawn = zip(votes, split(numbers), split(others), split(tied), strict=True)
+    chosen = b"".join(group.total(r if yes else s, tie) for yes, r, s, tie in drawn)
     return zipped(group.base(numbers), group.times_each(key * count, chosen))
 
 

@@ -64,13 +64,13 @@ class PartyData:
         """Whether no two rows are equal."""
         return self.snapshot.distinct((1 << len(self.snapshot.columns)) - 1) == self.snapshot.rows
 
-    def ballots(self, cast: Sequence[bool], key: bytes, *, seed: bytes, level: int) -> bytes:
-        """Encrypted votes under the workers' joint key.
+    def ballots(self, cast: Sequence[bool], key: bytes, *, seed: bytes, level: int, tied: bytes) -> bytes:
+        """Encrypted votes under the workers' joint key, ``tied`` to those of parties that were told the same.
 
         Privacy:
             Input privacy; the last worker learns one bit a candidate, whether all parties said yes.
         """
-        return votes.cast(self.group, cast, key, seed=seed, session=self.session, level=level)
+        return votes.cast(self.group, cast, key, seed=seed, session=self.session, level=level, tied=tied)
 
     def batch(self, mask: int, size: int | None, query: int, *, shared: Sequence[bytes], own: bytes) -> bytes:
         """The blinded values of the columns in ``mask``, filled up to ``size`` elements (None: not filled up).

@@ -18,7 +18,7 @@ from siloquent.federation.crypto.framing import join_batches
 from siloquent.federation.crypto.group import Group, Ristretto
 from siloquent.federation.crypto.keeping import kept_seed, moved_on
 from siloquent.federation.crypto.seeds import SEED
-from siloquent.federation.crypto.votes import joint_key
+from siloquent.federation.crypto.votes import joint_key, ties
 from siloquent.federation.crypto.worker import proven_keys
 from siloquent.federation.payload import pack_bytes, pack_json, unpack_bytes, unpack_json
 from siloquent.maths.dependencies import FD
@@ -155,11 +155,11 @@ class _Walk:
         """Round by round: what holds in every party."""
         spec = self.terms.spec
         borders = Borders(len(spec.columns), spec.most, spec.empty_lhs)
-        told = self._told("v0/0")
+        told, heard = self._told("v0/0"), digest_of([self.terms.to_plain(), self.sizes])
         while candidates := borders.candidates():
-            number = borders.rounds
+            number, heard = borders.rounds, digest_of([heard, told])
             with_twins = number == 0 and "keys" in spec.kinds
-            self._vote_round(number, told, candidates, with_twins=with_twins)
+            self._vote_round(number, told, bytes.fromhex(heard), candidates, with_twins=with_twins)
             told = self._told(f"v0/{number + 1}")
             verdicts = from_text(told.get("bits"))
             if len(verdicts) != len(candidates) + with_twins:
@@ -170,7 +170,9 @@ class _Walk:
         self.cfds = borders.found()
         self._check_own(self.cfds)
 
-    def _vote_round(self, number: int, told: Mapping[str, Any], candidates: Sequence[FD], *, with_twins: bool) -> None:
+    def _vote_round(
+        self, number: int, told: Mapping[str, Any], heard: bytes, candidates: Sequence[FD], *, with_twins: bool
+    ) -> None:
         if told.get("digest") != digest_of(plain_candidates(candidates)):
             raise ProtocolError("planner_mismatch", role=self._moderator, step=f"v0/{number}")
         if self.channel.sent(self._first, f"v1/{number}"):
@@ -181,7 +183,12 @@ class _Walk:
         order = _seed_of(told.get("order"))
         places = vote_places(len(own) + len(canaries), order, self.channel.session, number)
         cast = [vote for _, vote in sorted(zip(places, (*own, *canaries), strict=True))]
-        ballots = self.data.ballots(cast, self.key, seed=kept_seed(self.channel.state, "own"), level=number)
+        tied = ties(
+            self.group, self.canary_key, self._me, len(self.sizes),
+            session=self.channel.session, told=heard, level=number, count=len(cast),
+        )  # fmt: skip
+        seed = kept_seed(self.channel.state, "own")
+        ballots = self.data.ballots(cast, self.key, seed=seed, level=number, tied=tied)
         self.channel.send(self._first, f"v1/{number}", pack_bytes(ballots))
 
     def _search(self) -> tuple[list[FD], list[int]]:

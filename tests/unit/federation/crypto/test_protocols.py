@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -121,24 +123,38 @@ def test_two_queries_over_the_same_values_share_no_element() -> None:
 @pytest.mark.parametrize(("parties", "workers"), [(2, 1), (2, 3), (3, 2)])
 def test_a_vote_is_the_and_of_all_votes(group: Group, parties: int, workers: int) -> None:
     patterns = list(product([False, True], repeat=parties))
+    told = [seed(7)] * parties
+    assert held(group, patterns, told, workers) == [all(pattern) for pattern in patterns]
+
+
+@pytest.mark.parametrize("group", GROUPS.values(), ids=GROUPS)
+def test_a_ballot_says_nothing_among_parties_that_were_told_otherwise_nor_without_all_others(group: Group) -> None:
+    yes = [(True, True, True)] * 2
+    assert held(group, yes, [seed(7)] * 3, 2) == [True, True]
+    assert held(group, yes, [seed(8), seed(7), seed(7)], 2) == [False, False]
+    assert held(group, yes, [seed(7)] * 3, 2, left_out=1) == [False, False]
+
+
+def held(
+    group: Group, patterns: Sequence[Sequence[bool]], told: Sequence[bytes], workers: int, left_out: int | None = None
+) -> list[bool]:
+    """The verdicts on candidates of which each party says what ``patterns`` have in its place."""
     keys = [scalar_of(group, seed(4, worker), "key", SESSION) for worker in range(workers)]
     joint = votes.joint_key(group, [group.base(key) for key in keys])
-    ballots = [
-        votes.cast(
-            group, [pattern[party] for pattern in patterns], joint, seed=seed(5, party), session=SESSION, level=1
-        )
-        for party in range(parties)
-    ]
-    pairs = votes.added(group, ballots, len(patterns))
+    at: dict[str, Any] = {"session": SESSION, "level": 1}
+    ballots = []
+    for party, digest in enumerate(told):
+        tied = votes.ties(group, seed(9), party, len(told), told=digest, count=len(patterns), **at)
+        cast = [pattern[party] for pattern in patterns]
+        ballots.append(votes.cast(group, cast, joint, seed=seed(5, party), tied=tied, **at))
+    pairs = votes.added(group, [one for party, one in enumerate(ballots) if party != left_out], len(patterns))
     for worker, key in enumerate(keys):
         last = worker == workers - 1
-        first, second = votes.opened(
-            group, pairs, key, seed=None if last else seed(6, worker), session=SESSION, level=1
-        )
+        first, second = votes.opened(group, pairs, key, seed=None if last else seed(6, worker), **at)
         pairs = votes.zipped(first, second)
         if not last:
             votes.checked_pairs(group, pairs, len(patterns))
-    assert votes.verdicts(second) == [all(pattern) for pattern in patterns]
+    return votes.verdicts(second)
 
 
 def test_ballots_that_are_no_elements_are_refused_and_do_not_pass_for_a_yes() -> None:
