@@ -128,6 +128,16 @@ def test_who_names_no_key_is_told_how_it_is_free_the_second_time(owner: Person, 
     assert "Again" not in types(*BUILD, "--yes", "--quiet", "-o", "quiet").err
 
 
+@pytest.mark.parametrize("output", ["./here", "among"])
+def test_the_next_command_after_a_build_can_be_pasted(owner: Person, output: str) -> None:
+    elsewhere = Person(owner.folder.parent)
+    built = elsewhere.types("--workspace", "clinic", *BUILD, "--yes", "-o", output)
+    line = next(said for said in built.err.splitlines() if said.startswith("Next: "))
+    assert line == f"Next: siloquent --workspace clinic sketch ask {output} --modes 3"
+    asked = elsewhere.types(*shlex.split(line.removeprefix("Next: siloquent ")))
+    assert asked.status == 0, asked.err
+
+
 def test_sketches_of_one_plan_are_added_up(owner: Person, types: Types) -> None:
     assert types("sketch", "plan", *BUILD[2:], "-o", "plan.json").status == 0
     other = create_workspace(owner.folder / "river")

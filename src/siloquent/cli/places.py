@@ -54,6 +54,15 @@ def release_path(options: Options, name: str) -> Path:
     return Path(name) if is_path(name) else workspace_of(options).releases / _checked(name, "a release")
 
 
+def again_as(output: str | None, folder: Path) -> str:
+    """What to type for the release in ``folder`` that ``-o output`` chose: a path as it was given, else its name.
+
+    >>> again_as("./a", Path("a")), again_as(None, Path("north/releases/r-1"))
+    ('./a', 'r-1')
+    """
+    return output if output is not None and is_path(output) else folder.name
+
+
 def is_path(name: str) -> bool:
     """Whether ``name`` says where it is, instead of being a name in the workspace."""
     return "/" in name or os.sep in name

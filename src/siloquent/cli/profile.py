@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from siloquent.cli.commands import Options, command
+from siloquent.cli.places import again_as
 from siloquent.cli.problems import Interrupted
 from siloquent.cli.profile_files import names_of
 from siloquent.errors import ReleaseError, RequestError
@@ -130,7 +131,7 @@ def run(
         options.screen.document(report_document(report, folder))
     else:
         show_report(options.screen, report)
-        named = str(folder) if output is not None and "/" in output else folder.name
+        named = again_as(output, folder) if folder == place else folder.name
         options.screen.note(f"\nKept as {folder}. Next: {options.shell('profile', 'verify', named)}")
     return None
 

@@ -8,7 +8,7 @@ import typer
 
 from siloquent.cli.commands import Options, command
 from siloquent.cli.paying import Dry, Epsilon, Key, MaxCost, Rho, Yes, agreed, charged, price_words
-from siloquent.cli.places import place_in, release_path, write_new, write_rows
+from siloquent.cli.places import again_as, place_in, release_path, write_new, write_rows
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.search_files import catalogue_path, offer_of, plan_at, request_of
 from siloquent.errors import RequestError
@@ -100,7 +100,7 @@ def offer(
             else:
                 show_offer(options.screen, made, folder)
                 if catalogue is None:
-                    then = options.shell("search", "catalogue", "add", "catalogue", folder.name)
+                    then = options.shell("search", "catalogue", "add", "catalogue", again_as(output, folder))
                     options.screen.note(f"\nNext: {then}")
     return None
 

@@ -12,7 +12,7 @@ import typer
 
 from siloquent.cli.commands import Options, command
 from siloquent.cli.paying import Dry, Epsilon, Key, MaxCost, Rho, Yes, agreed, charged, price_words
-from siloquent.cli.places import in_workspace, release_path, write_new
+from siloquent.cli.places import again_as, in_workspace, release_path, write_new
 from siloquent.cli.sketch_files import fixes_as_options, numbers_of, points_of, rule_of, sketch_at, spec_of
 from siloquent.errors import RequestError
 
@@ -147,7 +147,8 @@ def build(
                 options.screen.document({**sketch_document(made, folder), "key": own_key})
             else:
                 show_sketch(options.screen, made, folder)
-                options.screen.note(f"\nNext: {options.shell('sketch', 'ask', folder.name, '--modes', '3')}")
+                then = options.shell("sketch", "ask", again_as(output, folder), "--modes", "3")
+                options.screen.note(f"\nNext: {then}")
     return None
 
 

@@ -11,7 +11,7 @@ import typer
 from siloquent.cli import synth_constraints, synth_evaluate
 from siloquent.cli.commands import Options, command
 from siloquent.cli.paying import agreed, charged, price_words
-from siloquent.cli.places import in_workspace, release_path
+from siloquent.cli.places import again_as, in_workspace, release_path
 from siloquent.errors import ReleaseError, RequestError
 
 if TYPE_CHECKING:
@@ -128,9 +128,8 @@ def run(
         options.screen.document({**release_document(made, folder), "key": key})
     else:
         show_release(options.screen, made, folder)
-        options.screen.note(
-            f"\nNext: {options.shell('synth', 'rows', folder.name, '--rows', '1000', '-o', 'more.csv')}"
-        )
+        then = options.shell("synth", "rows", again_as(output, folder), "--rows", "1000", "-o", "more.csv")
+        options.screen.note(f"\nNext: {then}")
     return None
 
 

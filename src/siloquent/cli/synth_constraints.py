@@ -43,7 +43,7 @@ def check(options: Options, rows: Rows, table: TableName = None) -> int:
     if options.as_json:
         options.screen.document(document)
     else:
-        _show_check(options, document)
+        _show_check(options, document, path)
     return 0 if document["kept"] else 1
 
 
@@ -159,7 +159,7 @@ def check_document(
     }
 
 
-def _show_check(options: Options, document: dict[str, Any]) -> None:
+def _show_check(options: Options, document: dict[str, Any], path: Path) -> None:
     screen = options.screen
     screen.table(
         [("", RIGHT), ("constraint", LEFT), ("", LEFT), ("broken by", RIGHT), ("of", RIGHT), ("%", RIGHT)],
@@ -183,9 +183,8 @@ def _show_check(options: Options, document: dict[str, Any]) -> None:
     verdict = "Every hard constraint is kept" if document["kept"] else "Hard constraints are broken"
     screen.line(f"{verdict} by {document['rows']:,} rows (pairs of rows, in either direction).")
     if not document["kept"]:
-        screen.note(
-            f"Next: {options.shell('synth', 'repair', document['file'], '--table', document['table'], '-o', 'NEW')}"
-        )
+        then = options.shell("synth", "repair", str(path), "--table", document["table"], "-o", "repaired.csv")
+        screen.note(f"Next: {then}")
 
 
 def repair_document(
