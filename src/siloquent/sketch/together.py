@@ -44,6 +44,7 @@ def build_sum(
     *,
     min_parties: int,
     colluding: int = 1,
+    parties: int | None = None,
     max_cost: str | None = None,
 ) -> Sketch:
     """This silo's part in one sketch of all silos of a session; gives that sketch.
@@ -53,6 +54,7 @@ def build_sum(
         min_parties: With fewer complete silos there is no sketch.
         colluding: How many of them may pool their noise: h = min_parties - colluding shares are surely in. At least
             1: every silo knows its own.
+        parties: How many were invited, as workers and moderator know it; None: those that are in the session.
     Raises:
         As ``build``. ProtocolError: another role failed; what was reserved stays charged, and the same session goes on
         after a restart at no further cost.
@@ -91,7 +93,8 @@ def build_sum(
         sizes = np.zeros(0, dtype=np.int64) if measured.sizes is None else measured.sizes
         return np.concatenate([measured.counters.ravel(), sizes])
 
-    summed = give(channel, sum_spec(chosen, len(channel.members.parties), min_parties, colluding), noisy)
+    invited = len(channel.members.parties) if parties is None else parties
+    summed = give(channel, sum_spec(chosen, invited, min_parties, colluding), noisy)
     permit = reserve()
     if isinstance(permit, Stored):
         return assemble(schema, permit)
@@ -217,9 +220,9 @@ def _party(channel: Channel, invitation: Invitation, desk: Session) -> Sketch:
     spec = replace(spec, plan_file=path)
     asked = {"min_parties": summed.min_parties, "colluding": summed.colluding}
     chosen = planned(desk, spec, **asked)
-    meant = invitation_of(chosen, parties=len(channel.members.parties), **asked)
+    meant = invitation_of(chosen, parties=summed.parties, **asked)
     invitation.require_same(meant, channel.members.moderator)
-    made = build_sum(desk, spec, channel, max_cost=invitation.price.split()[-1], **asked)
+    made = build_sum(desk, spec, channel, parties=summed.parties, max_cost=invitation.price.split()[-1], **asked)
     SketchVerbs(desk).save(made)
     return made
 

@@ -47,18 +47,20 @@ def shared(silos: dict[str, sq.Session], **changed: object) -> SketchSpec:
     return replace(asked, plan_file=path)
 
 
-def together(silos: dict[str, sq.Session], asked: SketchSpec) -> dict[str, Any]:
-    """Every role's part by the registry that a federation uses."""
+def together(silos: dict[str, sq.Session], asked: SketchSpec, *, absent: str = "", least: int = 3) -> dict[str, Any]:
+    """Every role's part by the registry that a federation uses; ``absent`` was invited and did not join."""
     walks = Walks()
     add_walks(walks)
     walks.add("worker", SERVICE, worker_part(full_draw))
-    invitation = invitation_of(planned(silos["north"], asked, min_parties=3), parties=3, min_parties=3)
+    invitation = invitation_of(planned(silos["north"], asked, min_parties=least), parties=3, min_parties=least)
 
     def role(kind: Any, desk: Any) -> Callable[[Channel], Any]:
         return lambda channel: walks.part(kind, invitation)(channel, invitation, desk)
 
     parts = {name: role("party", silos[name]) for name in SILOS} | {name: role("worker", None) for name in ("w1", "w2")}
-    return run_all(MemoryNetwork(MEMBERS), {**parts, "office": role("moderator", None)})
+    parts["office"] = role("moderator", None)
+    there = Members(tuple(member for member in MEMBERS if member.name != absent))
+    return run_all(MemoryNetwork(there), {name: part for name, part in parts.items() if name != absent})
 
 
 def test_every_silo_keeps_the_same_counters_and_they_are_near_the_truth(silos: dict[str, sq.Session]) -> None:
@@ -81,6 +83,15 @@ def test_every_silo_pays_once_and_saves_the_release(silos: dict[str, sq.Session]
     for opened in silos.values():
         assert opened.ledger.account("points@1").spent.amount > 0
         assert len([folder for folder in opened.workspace.releases.iterdir() if folder.is_dir()]) == 1
+
+
+def test_a_silo_that_did_not_join_is_left_out_and_noise_enough_is_in(silos: dict[str, sq.Session]) -> None:
+    asked = shared(silos)
+    made = together(silos, asked, absent="hill", least=2)
+    sketch, lone = made["north"], explain(silos["north"], asked)
+    assert made["office"].parties == ("north", "river")
+    assert sketch.variance >= 2 * lone.parameter  # of two of which one may show its noise, each adds the whole
+    assert not silos["hill"].ledger.accounts()
 
 
 def test_a_silo_under_two_names_is_refused_and_nobody_gets_a_sum(silos: dict[str, sq.Session]) -> None:
