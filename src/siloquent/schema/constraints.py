@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -17,6 +17,7 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<op><=|>=|!=|<>|==|=|<|>)|(?P<number>[-+]?\d+(?:\.\d+)?)|'(?P<text>(?:[^']|'')*)'"
     r'|(?P<name>"[^"]+"|[A-Za-z_]\w*)(?:\s*\.\s*(?P<column>"[^"]+"|[A-Za-z_]\w*))?)'
 )
+_BARE = re.compile(r"[A-Za-z_]\w*")
 MOST_COMPARISONS = 8
 
 
@@ -28,7 +29,7 @@ class Place:
     attribute: str
 
     def __str__(self) -> str:
-        return f"t{self.tuple_variable}.{self.attribute}"
+        return f"t{self.tuple_variable}.{_named(self.attribute)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,19 @@ class Comparison:
         return (self.left.attribute, *right)
 
     def __str__(self) -> str:
-        right = f"'{self.right}'" if isinstance(self.right, str) else str(self.right)
-        return f"{self.left} {self.op} {right}"
+        """As table files write it, names quoted where they need it.
+
+        >>> print(Comparison(Place(1, "day of stay"), "!=", "it's"))
+        t1."day of stay" != 'it''s'
+        """
+        right = self.right
+        if isinstance(right, bool):
+            said = str(right).lower()
+        elif isinstance(right, str):
+            said = "'" + right.replace("'", "''") + "'"
+        else:
+            said = f"{right:f}" if isinstance(right, Decimal) else str(right)
+        return f"{self.left} {self.op} {said}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +138,20 @@ def words(constraint: Constraint) -> str:
     """
     if isinstance(constraint, FunctionalDependency):
         when = f" when {' and '.join(str(c) for c in constraint.when)}" if constraint.when else ""
-        return f"{', '.join(constraint.lhs)} -> {constraint.rhs}{when}"
+        return f"{_listed(constraint.lhs)} -> {_named(constraint.rhs)}{when}"
     if isinstance(constraint, DenialConstraint):
         return f"not ({' and '.join(str(c) for c in constraint.comparisons)})"
     if isinstance(constraint, Key):
-        return f"key {', '.join(constraint.columns)}"
-    return f"{', '.join(constraint.columns)} in {constraint.table}({', '.join(constraint.referenced)})"
+        return f"key {_listed(constraint.columns)}"
+    return f"{_listed(constraint.columns)} in {constraint.table}({_listed(constraint.referenced)})"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(_named, names))
+
+
+def _named(name: str) -> str:
+    return name if _BARE.fullmatch(name) else f'"{name}"'
 
 
 def parse_comparisons(text: str, *, default_row: int | None = None) -> tuple[Comparison, ...]:

@@ -7,7 +7,8 @@ from decimal import Decimal
 import pytest
 
 from siloquent.errors import SchemaError
-from siloquent.schema import Comparison, DenialConstraint, Place, parse_comparisons
+from siloquent.schema import Comparison, DenialConstraint, FunctionalDependency, Key, Place, parse_comparisons
+from siloquent.schema.constraints import words
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,21 @@ from siloquent.schema import Comparison, DenialConstraint, Place, parse_comparis
 )
 def test_a_comparison_is_read_from_either_side(text: str, expected: Comparison) -> None:
     assert parse_comparisons(text, default_row=1) == (expected,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['t1."say hi" <= t2."say hi"', "t1.ward != 'it''s'", "t1.smoker = true", "t1.age > 100000"],
+)
+def test_a_comparison_is_said_as_it_can_be_read_again(text: str) -> None:
+    (found,) = parse_comparisons(text)
+    assert str(found) == text
+    assert text in words(DenialConstraint((found,)))
+
+
+def test_names_with_blanks_are_quoted_in_every_constraint() -> None:
+    assert words(FunctionalDependency(("day of stay", "ward"), "say hi")) == '"day of stay", ward -> "say hi"'
+    assert words(Key(("day of stay",))) == 'key "day of stay"'
 
 
 def test_comparisons_are_joined_by_and() -> None:

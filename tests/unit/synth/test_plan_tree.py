@@ -142,3 +142,9 @@ def test_one_column_has_no_pairs() -> None:
 def test_the_plan_is_a_function_of_the_declaration() -> None:
     assert planned(schema()).event == planned(schema()).event
     assert "people" in toml()
+
+
+def test_one_joint_is_said_to_be_one() -> None:
+    found = planned(schema(size_hint=20_000), columns=("age", "weight"), constraints="none")
+    assert found.outline.startswith("2 columns, 1 joint, at most")
+    assert "counts of 1 joint" in dict(found.prices())

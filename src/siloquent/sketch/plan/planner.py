@@ -256,7 +256,7 @@ def _shared(spec: SketchSpec, features: tuple[Feature, ...], sets: Sets, labels:
     for name, mine, other in zip(("kernel", "features", "sets", "label", "labels", "group"), ours, theirs, strict=True):
         if mine != other:
             raise RequestError(
-                f"The hash plan in {spec.plan_file} was made for another {name} than this table and spec have.",
+                f"The hash plan in {spec.plan_file} does not have the same {name} as this table and spec.",
                 fix="make one plan for equal declarations and send it to all silos",
             )
     return hashed

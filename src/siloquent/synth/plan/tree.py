@@ -147,7 +147,12 @@ class TreePlan:
     @property
     def outline(self) -> str:
         """The model in words."""
-        return f"{len(self.names)} columns, {self.rounds} joints, at most {self.effort.cells:,} cells"
+        columns = "1 column" if len(self.names) == 1 else f"{len(self.names)} columns"
+        return f"{columns}, {self._joints}, at most {self.effort.cells:,} cells"
+
+    @property
+    def _joints(self) -> str:
+        return "1 joint" if self.rounds == 1 else f"{self.rounds} joints"
 
     @property
     def expected_distance(self) -> float | None:
@@ -184,9 +189,9 @@ class TreePlan:
         for need, noise in self.tables:
             found.append((f"table of constraint {need.constraint}", price(noise.event), noise.deviation))
         if self.joint is not None:
-            found.append((f"choices of {self.rounds} joints", price(*self.selection.events), None))
+            found.append((f"choices of {self._joints}", price(*self.selection.events), None))
             counts = price(*[self.joint.event] * self.rounds)
-            found.append((f"counts of {self.rounds} joints", counts, self.joint.deviation))
+            found.append((f"counts of {self._joints}", counts, self.joint.deviation))
         if self.rate_noise is not None:
             found.append(("rates of soft constraints", price(self.rate_noise.event), None))
         if self.report:

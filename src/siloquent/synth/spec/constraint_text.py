@@ -13,7 +13,6 @@ from siloquent.synth.spec.compiled import Operator
 
 OPERATORS: dict[str, Operator] = {"EQ": "=", "IQ": "!=", "LT": "<", "GT": ">", "LTE": "<=", "GTE": ">="}
 _PREDICATE = re.compile(r"([A-Z]+)\((t[12])\.([^,()]+),(?:(t[12])\.([^,()]+)|\"([^\"]*)\"|'([^']*)'|([-+]?[0-9.]+))\)")
-_BARE = re.compile(r"[A-Za-z_]\w*")
 
 
 def read_ic(text: str, *, hard: bool = True) -> tuple[DenialConstraint | FunctionalDependency, ...]:
@@ -49,7 +48,7 @@ def _constraint(line: str, offset: int, hard: bool) -> DenialConstraint | Functi
             f"A constraint has 1 to {MOST_COMPARISONS} predicates, this one {len(comparisons)}", position=offset
         )
     dependency = _as_dependency(comparisons, hard)
-    return dependency or DenialConstraint(tuple(comparisons), hard, None, " and ".join(map(in_words, comparisons)))
+    return dependency or DenialConstraint(tuple(comparisons), hard, None, " and ".join(map(str, comparisons)))
 
 
 def _comparison(text: str, at: int) -> Comparison:
@@ -87,23 +86,6 @@ def _as_dependency(comparisons: list[Comparison], hard: bool) -> FunctionalDepen
             return None
         (lhs if one.op == "=" else rhs).append(one.left.attribute)
     return FunctionalDependency(tuple(lhs), rhs[0], (), hard) if lhs and len(rhs) == 1 else None
-
-
-def in_words(comparison: Comparison) -> str:
-    """A comparison as table files write it, names quoted where they need it."""
-    right = comparison.right
-    if isinstance(right, Place):
-        other = _place(right)
-    elif isinstance(right, str):
-        other = "'" + right.replace("'", "''") + "'"
-    else:
-        other = str(right).lower() if isinstance(right, bool) else f"{right:f}"
-    return f"{_place(comparison.left)} {comparison.op} {other}"
-
-
-def _place(place: Place) -> str:
-    name = place.attribute
-    return f"t{place.tuple_variable}.{name}" if _BARE.fullmatch(name) else f't{place.tuple_variable}."{name}"'
 
 
 def to_toml(constraints: Iterable[DenialConstraint | FunctionalDependency]) -> str:
