@@ -190,7 +190,7 @@ def test_a_shared_plan_must_be_made_for_the_same_declaration(tmp_path: Path) -> 
     with pytest.raises(RequestError, match="does not have the same kernel as this table"):
         planned(plan_file=file, kernel=PStable(2, 0.4))
     with pytest.raises(RequestError, match="does not have the same features as"):
-        planned(plan_file=file, features=("age",))
+        planned(plan_file=file, features=("x",))
     with pytest.raises(RequestError, match="cannot be read as a hash plan"):
         planned(plan_file=tmp_path / "none.json")
 
