@@ -194,6 +194,7 @@ MODERATOR_PLAYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     ),
     "tells more bits": ("u0/", lambda told: {**told, "bits": told["bits"] + "1"}),
     "votes on other candidates": ("v0/", lambda told: {**told, "digest": "0" * 64}),
+    "asks for more canaries": ("v0/", lambda told: {**told, "canaries": told.get("canaries", []) * 1000}),
     "tells fewer verdicts": ("v0/", lambda told: {**told, "bits": told["bits"][1:]} if told["bits"] else told),
     "reports other dependencies": ("report", lambda told: {**told, "ufd": [*told["ufd"], [["b"], "c"]]}),
     "reports another session": ("report", lambda told: {**told, "session": "00" * 32}),

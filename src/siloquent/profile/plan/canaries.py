@@ -81,11 +81,16 @@ def needed(sets: int, share: Fraction) -> int:
     return max(1, math.ceil(share * sets))
 
 
+def vote_canaries_needed(candidates: int, share: Fraction) -> int:
+    """How many canaries a round has: the parties compute no more ballots than that."""
+    return max(2, math.ceil(share * candidates)) if share else 0
+
+
 def vote_canaries(
     candidates: int, parties: int, share: Fraction, seed: bytes, session: bytes, number: int
 ) -> list[int]:
     """What the canaries of a round say: ``YES`` or the party that says no; about ``share`` of the candidates."""
-    count = max(2, math.ceil(share * candidates))
+    count = vote_canaries_needed(candidates, share)
     words = np.frombuffer(stream(seed, "vote canaries", session, number, size=8 * count), dtype="<u8")
     # One of each kind at least; kinds alternate so that both are always there.
     return [YES if index % 2 == 0 else int(word % parties) for index, word in enumerate(words.tolist())]

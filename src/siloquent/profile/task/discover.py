@@ -138,7 +138,7 @@ class _Walk:
     def _vote_round(self, number: int, candidates: Sequence[FD], bits: str, *, with_twins: bool) -> list[bool]:
         """Hand on the last round's verdicts with this round's ballots: one message less."""
         real, session, share = len(candidates) + with_twins, self.channel.session, self.terms.spec.canaries
-        kinds = trip.vote_canaries(real, len(self.sizes), share, self._seed, session, number) if share else []
+        kinds = trip.vote_canaries(real, len(self.sizes), share, self._seed, session, number)
         # Parties know the order of the ballots, workers do not: a bit at its place would say what it is about.
         order = derive(self._seed, "vote order", session, number, size=SEED)
         places = trip.vote_places(real + len(kinds), order, session, number)

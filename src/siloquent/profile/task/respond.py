@@ -24,7 +24,7 @@ from siloquent.federation.payload import pack_bytes, pack_json, unpack_bytes, un
 from siloquent.maths.dependencies import FD
 from siloquent.profile.measure import PartyData, Snapshot
 from siloquent.profile.plan.borders import Borders
-from siloquent.profile.plan.canaries import YES, plan_from_plain, vote_places
+from siloquent.profile.plan.canaries import YES, plan_from_plain, vote_canaries_needed, vote_places
 from siloquent.profile.plan.planner import Bits, Search, start
 from siloquent.profile.plan.sizes import set_chunks
 from siloquent.profile.plan.thesis import Traversal
@@ -180,6 +180,8 @@ class _Walk:
         own = [self.data.holds(lhs, right) for lhs, right in candidates]
         own += [self.data.has_no_twins()] if with_twins else []
         canaries = canary_ballots(told.get("canaries"), self._me, len(self.sizes))
+        if len(canaries) != vote_canaries_needed(len(own), self.terms.spec.canaries):
+            raise ProtocolError("planner_mismatch", role=self._moderator, step=f"v0/{number}")
         order = _seed_of(told.get("order"))
         places = vote_places(len(own) + len(canaries), order, self.channel.session, number)
         cast = [vote for _, vote in sorted(zip(places, (*own, *canaries), strict=True))]
