@@ -64,6 +64,16 @@ def test_run_rows_report_check_and_verify(owner: Person, types: Types) -> None:
     assert owner.spent() == paid
 
 
+def test_a_run_on_a_table_of_unknown_size_warns_before_it_asks_for_the_price(owner: Person, types: Types) -> None:
+    table = owner.folder / "schemas" / "visits.toml"
+    table.write_text(table.read_text().replace("size_hint = 3000\n", ""))
+    refused = types("synth", "run", "visits", "--epsilon", "0.0001")
+    assert refused.status == 2
+    assert "rows it would be noise alone; expect pairs off by about" in refused.err
+    assert "rows it would be noise alone" in types("synth", "plan", "visits", "--epsilon", "0.0001").err
+    assert spent(owner) == 0
+
+
 def test_a_spec_file_is_a_request(owner: Person, types: Types) -> None:
     (owner.folder / "spec.toml").write_text(
         'table = "visits"\nbudget = { epsilon = "0.5" }\ncolumns = ["age", "ward"]\n'

@@ -12,6 +12,7 @@ from siloquent.cli import synth_constraints, synth_evaluate
 from siloquent.cli.commands import Options, command
 from siloquent.cli.paying import agreed, charged, price_words
 from siloquent.cli.places import again_as, in_workspace, release_path
+from siloquent.cli.problems import clean_lines
 from siloquent.errors import ReleaseError, RequestError
 
 if TYPE_CHECKING:
@@ -115,6 +116,8 @@ def run(
         if dry:
             options.screen.document(document) if options.as_json else show_plan(options.screen, document)
             return None
+        for note in planned.notes:  # whether it can work is said before it is paid for, also where nobody is asked
+            options.screen.warn(clean_lines(note))
         price = price_words(planned)
         what = f"A synthetic {asked.table} costs {price}. More rows of it cost nothing."
         if not agreed(options, price, what=what, question="Make it?", yes=yes, max_cost=max_cost):

@@ -12,7 +12,11 @@ import pytest
 import siloquent as sq
 from siloquent.door import Session, read_schema
 from siloquent.errors import AccuracyUnreachable, ConstraintProblem, SiloquentError, UnknownName
+from siloquent.maths.graphical.fit import Target
 from siloquent.synth import Budget, SynthSpec
+from siloquent.synth.estimate.frame import MOST_UNCOUNTED, Frame
+from siloquent.synth.plan.tree import TreePlan
+from siloquent.synth.spec.spec import MOST_ROWS
 
 NUMBER = '{{ name = {name}, type = "integer", lo = {lo}, hi = {hi}, outside = "clamp", null = "{null}" }}'
 
@@ -182,3 +186,52 @@ def test_a_dependency_with_too_large_a_table_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConstraintProblem, match="needs a table of 100,000,000 entries"):
         session.synth.synthesize(asked())
     assert unspent(session)
+
+
+def test_without_a_size_hint_the_plan_says_how_many_rows_its_noise_takes(tmp_path: Path) -> None:
+    session = opened(tmp_path / "w", [number("a"), number("b")], numbers(300, "a", "b"), hint=None)
+    plan = session.synth.explain(asked(budget=Budget(epsilon="0.0001")))
+    assert isinstance(plan, TreePlan)
+    (note,) = plan.notes
+    assert f"with fewer than {plan.least_rows:,} rows it would be noise alone" in note
+    with_hint = opened(tmp_path / "v", [number("a"), number("b")], numbers(300, "a", "b"), hint=plan.least_rows)
+    assert with_hint.synth.explain(asked(budget=Budget(epsilon="0.0001"))).expected_distance is not None
+    too_few = opened(tmp_path / "u", [number("a"), number("b")], numbers(300, "a", "b"), hint=plan.least_rows - 1)
+    with pytest.raises(AccuracyUnreachable, match="nothing could be learned"):
+        too_few.synth.explain(asked(budget=Budget(epsilon="0.0001")))
+
+
+def test_what_is_expected_at_a_size_is_what_a_hint_of_that_size_says(tmp_path: Path) -> None:
+    unhinted = opened(tmp_path / "w", [number("a"), number("b")], numbers(9, "a", "b"), hint=None)
+    (note,) = unhinted.synth.explain(asked()).notes
+    size = int(note.split(" rows, by ")[0].split()[-1].replace(",", ""))
+    hinted = opened(tmp_path / "v", [number("a"), number("b")], numbers(9, "a", "b"), hint=size).synth.explain(asked())
+    assert f"{hinted.expected_distance:.1%} at {size:,} rows" in note
+
+
+def test_where_noise_hides_how_many_rows_there_are_few_are_drawn(tmp_path: Path) -> None:
+    session = opened(tmp_path / "w", [number("a"), number("b")], numbers(300, "a", "b"), hint=None)
+    made = session.synth.synthesize(asked(budget=Budget(epsilon="0.0001")))
+    assert 1 <= made.rows.num_rows <= MOST_UNCOUNTED
+    assert any("noise hides how many rows" in note for note in made.report.known)
+    folder = session.synth.save(made)
+    assert session.verify(folder).ok
+    clear = session.synth.synthesize(asked())
+    assert 250 < clear.rows.num_rows < 350
+    assert not any("noise hides how many rows" in note for note in clear.report.known)
+
+
+@pytest.mark.parametrize(
+    ("total", "rows"),
+    [(299, 299), (1_001, 1_000), (10**12, 1_000), (1, 1)],
+)
+def test_an_uncounted_table_never_gives_more_rows_than_its_noisy_total(total: int, rows: int) -> None:
+    noise = Target((0,), np.zeros(2), np.full(2, float(10**24)))
+    frame = Frame(None, (), total, (), (), (noise,), {}, {})  # type: ignore[arg-type]
+    assert not frame.is_counted
+    assert frame.rows == rows
+
+
+def test_a_counted_table_gives_as_many_rows_as_one_draw_may_have() -> None:
+    noise = Target((0,), np.zeros(2), np.ones(2))
+    assert Frame(None, (), 10**12, (), (), (noise,), {}, {}).rows == MOST_ROWS  # type: ignore[arg-type]

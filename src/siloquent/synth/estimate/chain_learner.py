@@ -47,7 +47,7 @@ class ChainLearner:
     @property
     def rows(self) -> int:
         """How many rows are put out."""
-        return self.frame.total if self.plan.spec.rows is None else self.plan.spec.rows
+        return self.frame.rows if self.plan.spec.rows is None else self.plan.spec.rows
 
     @property
     def cliques(self) -> tuple[tuple[str, ...], ...]:

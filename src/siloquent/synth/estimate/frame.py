@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
-from siloquent.synth.estimate.bins import bin_ordered, denoised, merge_rare, number_of_rows, projected
+from siloquent.synth.estimate.bins import CLEAR, bin_ordered, denoised, merge_rare, number_of_rows, projected
 from siloquent.synth.estimate.keep import Tables, coupling_mask, dependency_table, masks_of
 from siloquent.synth.plan.tree import RATE_STEPS
 from siloquent.synth.spec.compiled import CompiledConstraints, Mask
 from siloquent.synth.spec.fine import Fine
 from siloquent.synth.spec.measured import Noisy
+from siloquent.synth.spec.spec import MOST_ROWS
 
 if TYPE_CHECKING:
     from siloquent.maths.graphical.fit import Target
@@ -26,6 +27,10 @@ Integers = NDArray[np.int64]
 
 MOST_MASK = 3_000
 """The most group combinations of a mask that goes into the model; rows are redrawn under the others."""
+
+
+MOST_UNCOUNTED = 1_000
+"""Rows that are put out at most where noise hides how many the table has: more of them would say no more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,10 +65,24 @@ class Frame:
         """The modelled attributes."""
         return tuple(fine.name for fine in self.fines)
 
+    @property
+    def rows(self) -> int:
+        """How many rows are put out where nobody says: as many as the table has, or few where noise hides how many."""
+        return min(self.total, MOST_ROWS if self.is_counted else MOST_UNCOUNTED)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the number of rows stands out of its noise."""
+        return self.total >= CLEAR * self._deviation
+
+    @property
+    def _deviation(self) -> float:
+        """Of the noise on the number of rows."""
+        return 1 / math.sqrt(sum(1 / (each.values.size * float(np.mean(each.variance))) for each in self.targets))
+
     def least_rows(self) -> int:
         """A number of rows that the table surely has, at least 2: six deviations below the estimate."""
-        precision = sum(1 / (target.values.size * float(np.mean(target.variance))) for target in self.targets)
-        return max(2, math.floor(self.total - 6 / math.sqrt(precision)))
+        return max(2, math.floor(self.total - 6 * self._deviation))
 
     def groups_of(self, cells: NDArray[np.integer]) -> Integers:
         """The groups of rows of cells, shape (rows, modelled attributes)."""

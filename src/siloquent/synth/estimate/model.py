@@ -47,8 +47,8 @@ class TreeModel:
 
     @property
     def rows(self) -> int:
-        """How many rows the table has, up to noise."""
-        return self.frame.total
+        """How many rows the table has, up to noise; few where noise hides how many."""
+        return self.frame.rows
 
     def draw(self, rows: int | None = None, *, where: str | None = None, seed: int = 0) -> pa.Table:
         """Rows as an Arrow table in the source's own types, every hard constraint kept.

@@ -156,7 +156,7 @@ class TreeLearner:
     @property
     def rows(self) -> int:
         """How many rows are put out."""
-        return self.frame.total if self.plan.spec.rows is None else self.plan.spec.rows
+        return self.frame.rows if self.plan.spec.rows is None else self.plan.spec.rows
 
     def _expected(self, candidates: Sequence[Axes]) -> tuple[Floats, ...]:
         """Expected counts of candidates."""

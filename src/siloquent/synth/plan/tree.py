@@ -159,10 +159,25 @@ class TreePlan:
         """About how far a pair's joint will be off (total variation), from noise alone; None without a size_hint."""
         if self.schema.size_hint is None or self.joint is None:
             return None
+        return float(min(self._off_rows / self.schema.size_hint, 1.0))
+
+    @property
+    def _off_rows(self) -> float:
+        """How many rows of a pair noise will put into wrong cells."""
+        assert self.joint is not None
         groups = math.prod(min(len(fine.starts), PARTS_SEEN) for fine in self.fines)
         cells = float(groups) ** (2 / len(self.fines))
-        noise = math.sqrt(2 / math.pi) * self.joint.deviation * cells / (2 * self.schema.size_hint)
-        return float(min(noise, 1.0))
+        return float(math.sqrt(2 / math.pi) * self.joint.deviation * cells / 2)
+
+    @property
+    def widest_noise(self) -> Noise:
+        """The noise of each chosen joint; without any, of a column."""
+        return self.one_way[0] if self.joint is None else self.joint
+
+    @property
+    def least_rows(self) -> int:
+        """The fewest rows that this noise does not drown."""
+        return math.ceil(self.widest_noise.deviation * HOPELESS)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -173,7 +188,19 @@ class TreePlan:
             if expected is not None and expected > POOR
             else []
         )
-        return (*poor, *self.compiled.notes)
+        return (*poor, *self._unknown_size, *self.compiled.notes)
+
+    @property
+    def _unknown_size(self) -> tuple[str, ...]:
+        """What a table without a size_hint must hold to be worth the price, which its owner knows and we do not."""
+        if self.schema.size_hint is not None:
+            return ()
+        few = f"the table declares no size_hint: with fewer than {self.least_rows:,} rows it would be noise alone"
+        if self.joint is None:
+            return (few,)
+        sizes = [10 ** (len(str(self.least_rows)) + more) for more in (0, 1)]
+        off = [f"{min(self._off_rows / rows, 1):.1%} at {rows:,} rows" for rows in sizes]
+        return (f"{few}; expect pairs off by about {', by '.join(off)}",)
 
     def noises(self) -> tuple[tuple[str, float, float | None], ...]:
         """Each kind of step: its name, price, and the noise in each of its cells, in rows."""
@@ -387,9 +414,9 @@ def _rate_noise(spec: SynthSpec, schema: TableSchema, count: int, amount: Fracti
 
 def _require_worth(plan: TreePlan, schema: TableSchema) -> None:
     """Refuse noise that drowns the table, where its size is known."""
-    noise = plan.joint if plan.joint is not None else plan.one_way[0]
-    if schema.size_hint is None or noise.deviation * HOPELESS <= schema.size_hint:
+    if schema.size_hint is None or plan.least_rows <= schema.size_hint:
         return
+    noise = plan.widest_noise
     times = (noise.deviation * HOPELESS / schema.size_hint) ** (2 if noise.law == "gaussian" else 1)
     enough = plan.amount * math.ceil(times * 1.05)
     book = accountant(schema.budget.accountant)
