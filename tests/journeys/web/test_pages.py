@@ -190,15 +190,17 @@ def test_a_job_is_started_followed_and_ends_with_a_release(visit: Visit) -> None
 
 
 def test_everything_can_be_asked_without_a_mouse(visit: Visit) -> None:
+    from playwright.sync_api import expect
+
     page = visit("ana")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
     page.keyboard.press("Enter")
-    page.wait_for_function("document.activeElement.id === 'main'")
+    page.locator("#main:focus").wait_for()
     page.keyboard.press("Tab")
-    page.wait_for_function("document.activeElement.id === 'sql'")
+    page.locator("#sql:focus").wait_for()
     page.keyboard.type(WARDS)
-    page.wait_for_function("asked => document.activeElement.value === asked", arg=WARDS)
+    expect(page.locator("#sql:focus")).to_have_value(WARDS)
     for _ in range(5):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.value") == "explain":
@@ -206,7 +208,7 @@ def test_everything_can_be_asked_without_a_mouse(visit: Visit) -> None:
     assert page.evaluate("document.activeElement.value") == "explain"
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="cost").or_(page.get_by_role("heading", name="This is free")).wait_for()
-    page.wait_for_function("document.activeElement.hasAttribute('data-focus')")
+    page.locator("[data-focus]:focus").wait_for()
 
 
 def test_everything_can_be_asked_without_javascript(visit: Visit) -> None:

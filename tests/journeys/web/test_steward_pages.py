@@ -140,6 +140,8 @@ def test_what_was_asked_of_a_table_is_listed(visit: Visit, served: Served) -> No
 
 
 def test_dependencies_are_drawn_listed_and_adopted_with_the_keyboard(visit: Visit, silo: Silo) -> None:
+    from playwright.sync_api import expect
+
     page = visit("owner")
     page.goto("/dependencies")
     page.get_by_role("link", name=silo.report).click()
@@ -151,7 +153,7 @@ def test_dependencies_are_drawn_listed_and_adopted_with_the_keyboard(visit: Visi
     box = page.get_by_role("checkbox", name="age, ward determines note")
     box.focus()
     page.keyboard.press("Space")
-    page.wait_for_function("document.activeElement.checked")
+    expect(box).to_be_checked()
     page.get_by_role("button", name="Adopt").focus()
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="What always or mostly holds").wait_for()
