@@ -35,15 +35,14 @@ BOUND = 2**45
 log = logging.getLogger("siloquent.share")
 
 
-def release_sum(
-    session: Session, spec: ShareSpec, channel: Channel, *, key: str | None = None, max_cost: str | None = None
-) -> ShareRelease:
+def release_sum(session: Session, spec: ShareSpec, channel: Channel, *, max_cost: str | None = None) -> ShareRelease:
     """This silo's part in a secure sum; the release is the sum over all silos that are in it.
 
     Args:
         spec: Equal at all silos but for the table's name.
         channel: To the other silos, the workers and the moderator of one session.
-        key: As in ``release``; None: the session's id, so that a silo which is started again pays once.
+        max_cost: As in ``release``. The key is the session's id, so that a silo which is started again pays once, and
+            one that joins under two names is found.
     Raises:
         As ``release``. ProtocolError: silos do not mean the same, or are one: nothing is spent. Another role failed
         later: what was reserved stays charged, and going on with the same session costs no more.
@@ -52,14 +51,14 @@ def release_sum(
         silos follow the protocol and keep their noise to themselves. The workers learn nothing unless all of them pool
         what they got. Proof: docs/explanation/share.md.
     """
-    made = _taking_part(session, spec, channel, key=key, max_cost=max_cost)
+    made = _taking_part(session, spec, channel, max_cost=max_cost)
     if made is None:
         raise meeting.left_out()
     return made
 
 
 def _taking_part(
-    session: Session, spec: ShareSpec, channel: Channel, *, key: str | None = None, max_cost: str | None = None
+    session: Session, spec: ShareSpec, channel: Channel, *, max_cost: str | None = None
 ) -> ShareRelease | None:
     """``release_sum``, or None if the others went on without this silo before it paid: then it pays nothing."""
     from siloquent.federation.sums import give
@@ -67,7 +66,7 @@ def _taking_part(
     if spec.trust != "sum":
         raise RequestError("A release with its own full noise needs no other silo.", fix="session.share.release(spec)")
     chosen = explain(session, spec)
-    told, key = sum_spec(chosen), f"sum-{channel.session.hex()[:32]}" if key is None else key
+    told, key = sum_spec(chosen), f"sum-{channel.session.hex()[:32]}"
     # One silo under two names would move the sum twice for one charge: the request is about the name, too.
     also = f"{channel.session.hex()} {channel.me}"
     charge = charge_of(session, spec, key=key, max_cost=max_cost, also=also)

@@ -36,15 +36,13 @@ class ShareVerbs:
         """
         return task.release(self.session, spec, key=key, max_cost=max_cost)
 
-    def release_sum(
-        self, spec: ShareSpec, channel: Channel, *, key: str | None = None, max_cost: str | None = None
-    ) -> ShareRelease:
+    def release_sum(self, spec: ShareSpec, channel: Channel, *, max_cost: str | None = None) -> ShareRelease:
         """This silo's part in a secure sum; see ``siloquent.share.release_sum``.
 
         Privacy:
             As declared for the table: charged to this session's account before a row is read.
         """
-        return together.release_sum(self.session, spec, channel, key=key, max_cost=max_cost)
+        return together.release_sum(self.session, spec, channel, max_cost=max_cost)
 
     def explain(self, spec: ShareSpec) -> SharePlan:
         """What it would cost and how noisy it would be. Touches no data."""
