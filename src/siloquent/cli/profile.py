@@ -13,7 +13,7 @@ from siloquent.cli.commands import Options, command
 from siloquent.cli.places import again_as
 from siloquent.cli.problems import Interrupted
 from siloquent.cli.profile_files import names_of
-from siloquent.errors import ReleaseError, RequestError
+from siloquent.errors import ProtocolError, ReleaseError, RequestError
 
 if TYPE_CHECKING:
     from siloquent.federation.journal import Journal
@@ -169,15 +169,25 @@ def _over_the_relay(
             )
         except KeyboardInterrupt:
             raise _interrupted(options, journal, resume) from None
+        except ProtocolError as failed:
+            if going_on := _going_on(options, journal, resume):
+                failed.add_note(f"The session is open still. Once that is mended: {going_on}")
+            raise
 
 
 def _interrupted(options: Options, journal: Journal, resume: str | None) -> KeyboardInterrupt:
     """What was begun goes on with the same command, since all others wait for it."""
-    begun = journal.sessions()
-    if not begun or begun[-1].code:
+    if not (fix := _going_on(options, journal, resume)):
         return KeyboardInterrupt()
-    fix = options.again() if resume else options.again("--resume", begun[-1].id[:12])
     return Interrupted("what the parties have recorded so far stays in their ledgers, and is not recorded twice", fix)
+
+
+def _going_on(options: Options, journal: Journal, resume: str | None) -> str:
+    """The command that goes on with the session that was begun last; empty where none is open."""
+    begun = journal.sessions()
+    if not begun or begun[-1].is_over:
+        return ""
+    return options.again() if resume else options.again("--resume", begun[-1].id[:12])
 
 
 def _kept(options: Options, report: FDReport, place: Path | None, table: str) -> Path:

@@ -29,6 +29,8 @@ SECRET = (TLS_KEY, IDENTITY_KEY, SEAL_KEY)
 MOST_BYTES = 2**20
 MOST_NAMED = 8
 """Of the bundles that are near, a refusal names so many."""
+MOST_REFUSALS = 3
+"""A relay that dies during a first exchange looks like one that refuses a certificate, but not three times in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,21 @@ class Bundle:
         """
         if self.certificate().days_left <= 0:
             raise ProtocolError("certificate_expired", role=self.name, fix=self._renew())
+
+    def turned_away(self, failed: ProtocolError, times: int) -> ProtocolError | None:
+        """What ends this role when its relay has answered ``failed`` so many times in a row; None: waiting may help.
+
+        A relay's own certificate may have expired, or its process may be gone: others mend that.
+        """
+        if failed.code not in ("certificate_expired", "certificate_refused"):
+            return None
+        if self.certificate().days_left <= 0:
+            return ProtocolError("certificate_expired", role=self.name, fix=self._renew())
+        if failed.code == "certificate_expired" or times < MOST_REFUSALS:
+            return None
+        check = f"siloquent federation check --bundle {shlex.quote(str(self.folder))}"
+        fix = f"{check}; ask the operator whether {self.name} was revoked"
+        return ProtocolError("certificate_refused", role=self.name, where=self.roster.relay, fix=fix)
 
     def _renew(self) -> str:
         return f"siloquent federation renew --bundle {shlex.quote(str(self.folder))}"

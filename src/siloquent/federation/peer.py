@@ -42,7 +42,9 @@ log = logging.getLogger("siloquent.federation")
 class Peer:
     """A role with its keys, journal and way to the relay. ``poll`` may run in a thread of its own, or not at all.
 
-    Without a polling thread (``polls_itself``), whoever waits for a message polls for it.
+    Without a polling thread (``polls_itself``), whoever waits for a message polls for it. ``judge`` knows which
+    failure, after how many times in a row, no waiting mends: from then on every wait raises what it made of it, and no
+    session is ended, so that all go on once a person has mended it.
     """
 
     def __init__(
@@ -55,14 +57,41 @@ class Peer:
         *,
         clock: Clock | None = None,
         polls_itself: bool = False,
+        judge: Callable[[ProtocolError, int], ProtocolError | None] = lambda failed, times: None,
     ) -> None:
         self.name, self.keys, self.roster, self.journal, self.transport = name, keys, roster, journal, transport
         self.clock: Clock = clock or SystemClock()
         self.polls_itself = polls_itself
+        self._judge = judge
+        self._refusal: ProtocolError | None = None
         self.news = threading.Condition()
         self._arrived: dict[str, set[tuple[str, str, int]]] = {}
         self._unacked = 0
         self._sending = threading.RLock()
+
+    # Whether the relay takes this role at all.
+
+    def turned_away(self, failed: Exception, times: int) -> bool:
+        """Whether waiting is in vain after ``failed`` came ``times`` times in a row."""
+        if self._refusal is None and isinstance(failed, ProtocolError):
+            self._refusal = self._judge(failed, times)
+            with self.news:
+                self.news.notify_all()
+        return self.is_turned_away
+
+    @property
+    def is_turned_away(self) -> bool:
+        """Whether the relay does not take this role any more."""
+        return self._refusal is not None
+
+    def require_taken(self) -> None:
+        """Raise what only a person can mend, if there is such a thing.
+
+        Raises:
+            ProtocolError: ``certificate_expired``, ``certificate_refused``.
+        """
+        if self._refusal is not None:
+            raise self._refusal
 
     # Receiving.
 
@@ -90,7 +119,12 @@ class Peer:
             self._unacked = 0
 
     def wait(self, seconds: float) -> None:
-        """Let up to ``seconds`` pass, less if something arrives."""
+        """Let up to ``seconds`` pass, less if something arrives.
+
+        Raises:
+            ProtocolError: the relay does not take this role any more.
+        """
+        self.require_taken()
         if not self.polls_itself:
             with self.news:
                 self.news.wait(seconds)
@@ -156,9 +190,12 @@ class Peer:
         """What ``call`` gives; while the relay is away or full it is tried again, up to the session's deadline."""
         tries = 0
         while True:
+            self.require_taken()
             try:
                 return call()
             except ProtocolError as failed:
+                if self.turned_away(failed, 1):
+                    self.require_taken()
                 known = self.journal.session(session)
                 if failed.code not in AGAIN or known is None or self.clock.now() >= known.deadline:
                     raise
@@ -178,7 +215,7 @@ class Peer:
             step: Where in the protocol.
         """
         known = self.journal.session(session)
-        if known is None or known.is_over:
+        if known is None or known.is_over or self.is_turned_away:
             return
         self.journal.set_state(session, "aborted", code=code, role=role or self.name, step=step)
         log.warning("%s: aborted, %s", session[:8], ", ".join(filter(None, (code, f"step {step}" * bool(step)))))
@@ -353,16 +390,21 @@ def polling(peer: Peer, wait: float = 25.0) -> Iterator[threading.Event]:
     stop = threading.Event()
 
     def run() -> None:
-        pause = 0
+        pause, told, times = 0, "", 0
         while not stop.is_set():
             try:
                 peer.poll(wait)
-                pause = 0
+                pause, told = 0, ""
             except Exception as failed:  # allowed: a role must not stop to listen in silence
                 if stop.is_set():  # the connection was closed under a wait that nobody needs any more
                     return
-                told = failed.code if isinstance(failed, ProtocolError) else type(failed).__name__
-                log.warning("the inbox could not be read: %s", told)
+                code = failed.code if isinstance(failed, SiloquentError) else type(failed).__name__
+                times = times + 1 if code == told else 1
+                if peer.turned_away(failed, times):
+                    return
+                fix = f"; {failed.fix}" if isinstance(failed, SiloquentError) and failed.fix and times == 1 else ""
+                log.warning("the inbox could not be read: %s%s", code, fix)
+                told = code
                 stop.wait(PAUSES_S[min(pause, len(PAUSES_S) - 1)])
                 pause += 1
 

@@ -62,9 +62,14 @@ class Role:
         self._channels: dict[str, RelayChannel] = {}
 
     def run(self, stop: threading.Event, *, every_s: float = 0.2) -> None:
-        """Serve until ``stop``; needs a thread that polls the peer. Sessions that were open go on."""
+        """Serve until ``stop``; needs a thread that polls the peer. Sessions that were open go on.
+
+        Raises:
+            ProtocolError: the relay does not take this role any more; open sessions go on with the next process.
+        """
         beaten = 0.0
         while not stop.is_set():
+            self.peer.require_taken()
             self.start_new()
             if time.monotonic() - beaten >= BEAT_S:
                 beaten = time.monotonic()
@@ -96,11 +101,15 @@ class Role:
             self._channels[session] = channel
             self._play(session, channel)
         except ProtocolError as failed:
+            if self.peer.is_turned_away:  # the role ends; the session goes on with its next process
+                return
             log.warning("%s: %s", session[:8], failed)
             for why in reasons(failed):
                 log.warning("%s: %s", session[:8], why)
             self._abort(session, failed.code if failed.code != "aborted_by" else "protocol_failed", failed.step)
         except Exception as failed:  # allowed: a part that breaks must not leave the others waiting; the log has it
+            if self.peer.is_turned_away:  # what it broke on is a journal that was closed meanwhile
+                return
             log.exception("%s: this role's part failed: %s", session[:8], type(failed).__name__)
             self._abort(session, "protocol_failed")
 

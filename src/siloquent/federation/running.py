@@ -38,7 +38,7 @@ def open_peer(bundle: Bundle) -> Iterator[Peer]:
     """
     bundle.require_valid()
     with only_one(bundle.state), open_journal(bundle) as journal, closing(HttpTransport(bundle)) as transport:
-        yield Peer(bundle.name, bundle.keys, bundle.roster, journal, transport)
+        yield Peer(bundle.name, bundle.keys, bundle.roster, journal, transport, judge=bundle.turned_away)
 
 
 def serve(
@@ -54,6 +54,7 @@ def serve(
 
     Raises:
         NotAllowed: the bundle is a moderator's or the relay's.
+        ProtocolError: the relay does not take this role any more: ``certificate_expired``, ``certificate_refused``.
     """
     if bundle.kind not in ("party", "worker"):
         raise NotAllowed(f"{bundle.name} is a {bundle.kind}.", fix="use the bundle of a party or a worker")

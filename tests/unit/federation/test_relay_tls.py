@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import secrets
+import shutil
 import socket
 import ssl
 import threading
@@ -25,6 +26,7 @@ from siloquent.federation.certificates import cert_pem, make_leaf, read_key
 from siloquent.federation.channel import Channel
 from siloquent.federation.channel.relay import RelayChannel
 from siloquent.federation.checking import check
+from siloquent.federation.invitation import Invitation
 from siloquent.federation.journal import Journal, Session
 from siloquent.federation.message import Envelope, Header, genesis
 from siloquent.federation.operator import Described
@@ -33,7 +35,10 @@ from siloquent.federation.relay.app import Relay
 from siloquent.federation.relay.rates import Rates
 from siloquent.federation.relay.server import TodaysRoster, make_server
 from siloquent.federation.relay.store import RelayStore
+from siloquent.federation.role import begin
+from siloquent.federation.running import open_journal, open_peer, serve
 from siloquent.federation.transport import HttpTransport, connection_problem
+from siloquent.federation.walks import Walks
 
 SESSION = "ab" * 32
 ROUTES = (
@@ -168,6 +173,54 @@ def test_a_revoked_certificate_is_refused_once_the_relay_has_the_roster(tmp_path
         assert refused.value.code == "certificate_refused"
     finally:
         place.stop()
+
+
+def test_a_role_that_is_revoked_while_it_runs_ends_with_what_to_do_and_ends_no_session(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    try:
+        bundle, walks = place.bundle("w1"), Walks()
+        walks.add("worker", "echo", lambda channel, invitation, desk: None)
+        with open_peer(place.bundle("office")) as office:
+            asked = Invitation("echo/1", "test", service="echo", tables=("visits",), columns=("age",))
+            session = begin(office, asked, tuple(m.name for m in MEMBERS if m.kind != "relay"))
+            known = office.journal.session(session)
+        assert known is not None
+        with open_journal(bundle) as journal:
+            journal.add_session(known)
+        operator.revoke(operator.open_authority(place.folder / "ca"), "w1")
+        operator.accept(read_small(place.folder / "ca" / "roster.json"), place.folder / "relay")
+        with pytest.raises(ProtocolError) as refused:
+            serve(bundle, walks, threading.Event())
+        assert (refused.value.code, refused.value.exit_status) == ("certificate_refused", 6)
+        assert f"federation check --bundle {bundle.folder}; ask the operator whether w1" in refused.value.fix
+        with open_journal(bundle) as journal:
+            assert not journal.sessions()[0].is_over
+    finally:
+        place.stop()
+
+
+def test_a_role_whose_own_certificate_expires_is_told_to_renew_and_a_relays_is_waited_for(
+    place: Place, tmp_path: Path
+) -> None:
+    north = place.bundle("north")
+    expired, refused, gone = map(ProtocolError, ("certificate_expired", "certificate_refused", "relay_unreachable"))
+    assert north.turned_away(expired, 9) is None  # our own certificate is good: it is the relay's
+    assert north.turned_away(refused, 2) is None
+    assert north.turned_away(gone, 99) is None
+    river = read_bundle(shutil.copytree(place.folder / "river", tmp_path / "river"))
+    authority = operator.open_authority(place.folder / "ca")
+    key = read_key(read_small(river.folder / "tls.key")).public_key()
+    before = datetime.now(UTC) - timedelta(days=91)
+    write_private(
+        river.folder / "tls.pem",
+        cert_pem(make_leaf(authority.certificate, authority.key, key, kind="party", name="river", now=before)),
+    )
+    found = river.turned_away(refused, 1)
+    assert found is not None
+    assert (found.code, found.fix) == (
+        "certificate_expired",
+        f"siloquent federation renew --bundle {river.folder}",
+    )
 
 
 def test_a_client_refuses_a_relay_of_another_ca_or_name(place: Place, tmp_path: Path) -> None:

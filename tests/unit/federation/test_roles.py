@@ -20,7 +20,7 @@ from siloquent.federation.journal import Journal
 from siloquent.federation.payload import pack_json, unpack_json
 from siloquent.federation.peer import Peer, polling
 from siloquent.federation.policy import Policy, Rule
-from siloquent.federation.relay.store import RelayStore
+from siloquent.federation.relay.store import RelayStore, Stored
 from siloquent.federation.role import Held, Role, begin, hold
 from siloquent.federation.transcript import check_transcript, split_head
 from siloquent.federation.transport import StoreTransport
@@ -104,6 +104,33 @@ def test_a_session_runs_from_invitation_to_signed_heads() -> None:
         kept = federation.journals[name].headers(held.session)
         found = check_transcript(held.session, kept, federation.roster, count)
         assert (found.head, found.fault) == (head, "")
+
+
+class Expired(StoreTransport):
+    """The way to a relay that does not take this role's certificate any more."""
+
+    def next(self, after: int, wait: float) -> Stored | None:
+        raise ProtocolError("certificate_expired")
+
+
+def test_a_moderator_that_is_turned_away_ends_at_once_and_its_session_goes_on_afterwards() -> None:
+    federation = Federation()
+    judged = ProtocolError("certificate_expired", role="office", fix="renew")
+    transport = Expired(federation.store, "office", federation.news)
+    office = Peer(
+        "office", federation.keys["office"], federation.roster, federation.journals["office"], transport,
+        judge=lambda failed, times: judged,
+    )  # fmt: skip
+    with federation.running("north", "river", "w1", "w2"):
+        with polling(office, wait=0.2), pytest.raises(ProtocolError) as refused:
+            hold(office, ASKED, ALL, hear)
+        assert refused.value is judged
+        (known,) = federation.journals["office"].sessions()
+        assert not known.is_over
+        renewed = federation.peer("office")
+        with polling(renewed, wait=0.2):
+            held = hold(renewed, ASKED, ALL, hear, session=known.id)
+    assert held.result == ["north of north", "river of river"]
 
 
 def test_payloads_and_secrets_are_gone_from_journals_at_the_end() -> None:
