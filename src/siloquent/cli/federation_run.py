@@ -160,14 +160,26 @@ def _decide(options: Options, bundle: Path, asked: str, decision: str, *, is_sur
     role = read_bundle(bundle)
     with open_journal(role) as journal:
         known = find_session(journal.sessions(), asked, bundle)
+        _require_undecided(options, known, bundle)
         if decision == "approved":
             _show(options, session_document(role, known))
         if not is_sure and not (options.screen.can_ask and options.screen.confirm("Agree to this session?")):
             raise RequestError("Nobody said yes.", fix=options.again("--yes"))
-        if not journal.decide(known.id, decision):
-            fix = options.shell("party", "list", "--bundle", str(bundle))
-            raise RequestError(f"This session is {known.state} already.", fix=fix)
+        if not journal.decide(known.id, decision):  # somebody else was faster
+            _require_undecided(options, find_session(journal.sessions(), known.id, bundle), bundle)
     options.screen.note(f"{known.id[:12]}: {decision}; the running party goes on with it.")
+
+
+def _require_undecided(options: Options, known: Any, bundle: Path) -> None:
+    """Refuse a session of which somebody, a rule or the protocol has decided already.
+
+    Raises:
+        RequestError: it says what it is now.
+    """
+    if known.decided or known.state != "invited":
+        now = known.decided if known.state == "invited" else known.state
+        fix = options.shell("party", "list", "--bundle", str(bundle))
+        raise RequestError(f"This session is {now} already.", fix=fix)
 
 
 def _show(options: Options, told: dict[str, Any]) -> None:

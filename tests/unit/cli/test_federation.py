@@ -8,9 +8,14 @@ import pytest
 
 from siloquent.cli.commands import Options
 from siloquent.cli.federation import accept, find_session
+from siloquent.cli.federation_run import party_approve, party_refuse
 from siloquent.errors import NotAllowed, RequestError
 from siloquent.federation import operator
 from siloquent.federation.bundle import read_bundle
+from siloquent.federation.channel.base import RoleState
+from siloquent.federation.invitation import Invitation
+from siloquent.federation.journal import Session
+from siloquent.federation.running import open_journal
 
 
 def test_a_session_that_is_not_there_is_looked_for_in_the_bundle_that_was_named() -> None:
@@ -32,3 +37,25 @@ def test_words_may_be_typed_with_blanks_and_in_capitals_and_must_be_given(tmp_pa
         assert f"accept {file} --bundle {tmp_path / 'north'} --words" in refused.value.fix
     accept(Options(quiet=True), file, tmp_path / "north", authority.roster.words.replace("-", " ").upper())
     assert read_bundle(tmp_path / "north").roster == authority.roster
+
+
+@pytest.mark.parametrize(
+    ("decided", "state", "says"),
+    [("refused", "invited", "refused already"), ("", "aborted", "aborted already"), ("approved", "running", "running")],
+)
+def test_what_was_decided_is_said_before_anybody_is_asked_for_a_yes(
+    tmp_path: Path, decided: str, state: RoleState, says: str
+) -> None:
+    roles = (("relay", "relay", "R"), ("north", "party", "N"), ("office", "moderator", "O"))
+    operator.init(operator.Described("clinics", "https://127.0.0.1:8443", roles), tmp_path / "all")
+    bundle, session = tmp_path / "all" / "north", "ab" * 32
+    asked = Invitation("echo/1", "test", service="echo", tables=("visits",), columns=("age",))
+    told = {"invitation": asked.to_json(), "members": ["north", "office"], "deadline": 2**40}
+    with open_journal(read_bundle(bundle)) as journal:
+        journal.add_session(Session(session, ("north", "office"), "office", 2**40, told, "invited", 0.0))
+        assert not decided or journal.decide(session, decided)
+        journal.set_state(session, state)
+    for decide in (party_approve, party_refuse):
+        with pytest.raises(RequestError, match=says) as refused:
+            decide(Options(quiet=True), session[:8], bundle)
+        assert refused.value.fix == f"siloquent party list --bundle {bundle}"
