@@ -84,6 +84,24 @@ def test_a_spec_file_is_a_request(owner: Person, types: Types) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('budgt = { epsilon = "1" }', "A synthesis has no 'budgt'. Did you mean 'budget'?"),
+        ('budget = { epsilom = "1" }', "A budget has no 'epsilom'. Did you mean 'epsilon'?"),
+        ('budget = { eps = "1" }', "A budget has no 'eps'."),
+        ('rows = "many"', "A synthesis needs a price"),
+    ],
+)
+def test_a_word_that_no_spec_has_is_named_before_what_is_missing(
+    owner: Person, types: Types, line: str, says: str
+) -> None:
+    (owner.folder / "s.toml").write_text(f'table = "visits"\n{line}\n')
+    said = types("synth", "plan", "s.toml")
+    assert said.status == 2
+    assert says in said.err
+
+
+@pytest.mark.parametrize(
     ("words", "status", "says"),
     [
         (("synth", "run", "visits"), 2, "--epsilon 1"),

@@ -191,11 +191,12 @@ def report(
 def _spec(options: Options, asked: str, given: dict[str, Any]) -> SynthSpec:
     """The synthesis of a TOML file or table, with what the command line says instead."""
     from siloquent.synth import spec_from_plain
-    from siloquent.synth.spec.spec import read_plain
+    from siloquent.synth.spec.spec import read_plain, require_known
 
     plain: dict[str, Any] = {"table": asked}
     if asked.endswith(".toml"):
         plain = dict(read_plain(in_workspace(options, Path(asked))))
+        require_known(plain)
     budget = {name: given[name] for name in ("epsilon", "rho") if given[name] is not None}
     if budget:
         plain["budget"] = budget

@@ -148,14 +148,7 @@ def spec_from_plain(plain: Mapping[str, Any]) -> SynthSpec:
     Raises:
         RequestError: An unknown word (did you mean), or a value that is out of range.
     """
-    from difflib import get_close_matches
-
-    known = [each.name for each in fields(SynthSpec)]
-    for name in plain:
-        if name not in known:
-            near = get_close_matches(str(name), known, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise RequestError(f"A synthesis has no {str(name)[:40]!r}.{hint}", fix=f"use one of {', '.join(known)}")
+    require_known(plain)
     if "table" not in plain or "budget" not in plain:
         raise RequestError(
             "A synthesis needs a table and a budget.", fix='table = "visits"\nbudget = { epsilon = "1" }'
@@ -168,6 +161,27 @@ def spec_from_plain(plain: Mapping[str, Any]) -> SynthSpec:
         return SynthSpec(**values)
     except (TypeError, AttributeError):
         raise RequestError("A value of the synthesis has the wrong type.", fix="see docs/reference/synth.md") from None
+
+
+def require_known(plain: Mapping[str, Any]) -> None:
+    """Refuse a word that no synthesis has, also in its budget, before anything that is missing is spoken of.
+
+    Raises:
+        RequestError: it says which, and did you mean.
+    """
+    _known("A synthesis", plain, [each.name for each in fields(SynthSpec)])
+    if isinstance(plain.get("budget"), Mapping):
+        _known("A budget", plain["budget"], [each.name for each in fields(Budget)])
+
+
+def _known(whole: str, words: Mapping[str, Any], known: list[str]) -> None:
+    from difflib import get_close_matches
+
+    for name in words:
+        if name not in known:
+            near = get_close_matches(str(name), known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise RequestError(f"{whole} has no {str(name)[:40]!r}.{hint}", fix=f"use one of {', '.join(known)}")
 
 
 def read_spec(file: Path) -> SynthSpec:
@@ -198,7 +212,7 @@ def read_plain(file: Path) -> dict[str, Any]:
 def _budget(given: object) -> Budget:
     if isinstance(given, Budget):
         return given
-    if isinstance(given, Mapping) and set(given) <= {"epsilon", "delta", "rho"}:
+    if isinstance(given, Mapping):
         return Budget(**given)
     raise RequestError("A budget is a table of epsilon (with delta) or rho.", fix='budget = { epsilon = "1" }')
 
