@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from siloquent.privacy import Composed, DiscreteGaussian, ExponentialSelect, rho
 from siloquent.synth import Budget
 from siloquent.synth.plan.budget import noise_for, selection_for, two_thirds
 from siloquent.synth.plan.fine import fine_of, levels_of, split
-from unit.synth.people import BUDGETS, ROW, USER, planned, schema, toml
+from unit.synth.people import BUDGETS, ROW, USER, opened, planned, schema, spec, toml
 
 WIDE = '  { name = "cost", type = "integer", lo = 0, hi = 99999, outside = "clamp", null = "drop" },\n'
 
@@ -148,3 +149,26 @@ def test_one_joint_is_said_to_be_one() -> None:
     found = planned(schema(size_hint=20_000), columns=("age", "weight"), constraints="none")
     assert found.outline.startswith("2 columns, 1 joint, at most")
     assert "counts of 1 joint" in dict(found.prices())
+
+
+SOFT = (
+    'constraint = [{ kind = "denial", not = "t1.age > t2.age and t1.floor < t2.floor and t1.ward = t2.ward", '
+    "hard = false }]\n"
+)
+
+
+def test_pairs_that_a_soft_constraint_speaks_of_are_counted_before_all_others(tmp_path: Path) -> None:
+    of = schema(rules=SOFT, size_hint=20_000)
+    found = planned(of, quality="default")
+    named = {frozenset(pair) for pair in ({"age", "floor"}, {"age", "ward"}, {"floor", "ward"})}
+    assert {frozenset(found.names[place] for place in pair) for pair in found.before} == named
+    assert found.rounds >= 3 * len(named)
+    with opened(tmp_path / "w", rules=SOFT, size_hint=20_000) as session:
+        joints = session.synth.synthesize(spec(quality="default")).measurements.of_kind("joint")
+    assert {frozenset(joint.attributes) for joint in joints[:3]} == named
+
+
+def test_nothing_comes_before_where_soft_constraints_speak_of_most_pairs() -> None:
+    rules = SOFT.replace("t1.ward = t2.ward", "t1.ward = t2.ward and t1.weight > t2.weight and t1.smoker = t2.smoker")
+    assert planned(schema(rules=rules, size_hint=20_000)).before == frozenset()
+    assert planned(schema(size_hint=20_000)).before == frozenset()

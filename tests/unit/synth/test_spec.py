@@ -64,7 +64,7 @@ def test_a_toml_file_is_a_request(tmp_path: Path) -> None:
         ({"seed": -1}, "seed is"),
         ({"columns": ("age", "age")}, "twice"),
         ({"tragets": ("age",)}, "Did you mean 'targets'"),
-        ({"budget": {"eps": 1}}, "A budget is"),
+        ({"budget": {"eps": 1}}, "A budget has no .eps.. Did you mean .epsilon"),
         ({"rates": 3}, "wrong type"),
     ],
 )

@@ -78,6 +78,8 @@ class TreeLearner:
             size = self.model.tree.cells if held else cells(sizes, cliques(sizes, [*known, mask_of(axes)]))
             if size <= limit:
                 opened.append(number)
+        before = [number for number in opened if self.plan.candidates[number] in self.plan.before]
+        opened = before or opened
         return Offer(tuple(opened), self._expected([self.plan.candidates[number] for number in opened]))
 
     def again(self) -> int:
@@ -91,7 +93,7 @@ class TreeLearner:
         axes = tuple(names.index(name) for name in joint.attributes)
         values, variance = joint.counts.astype(np.float64), float(joint.variance)
         times = self._times.get(axes, 0)
-        if joint.candidates:
+        if joint.candidates and axes not in self.plan.before:  # chosen among all that were open
             gaps = np.rint(values - self._expected([axes])[0]).astype(np.int64)
             self._excess = worth(gaps, deviation=math.sqrt(variance), loss=self.plan.loss)
             self._among = joint.candidates
