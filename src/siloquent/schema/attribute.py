@@ -68,7 +68,8 @@ class Attribute:
     def __post_init__(self) -> None:
         if not 1 <= len(self.name) <= LONGEST_NAME or any(ord(c) < 32 or c == '"' for c in self.name):
             raise SchemaError(
-                f"An attribute's name is 1 to {LONGEST_NAME} characters without quotes, not {self.name[:20]!r}."
+                f"An attribute's name is 1 to {LONGEST_NAME} characters without double quotes, not {self.name[:20]!r}.",
+                fix="rename the column in its source, and declare it under the new name",
             )
         if self.is_numeric or self.is_temporal:
             self._check_range()

@@ -140,3 +140,12 @@ def test_a_draft_never_replaces_a_file(tmp_path: Path) -> None:
     assert parse_schema(before).name == "visits"
     assert run(words) == 2
     assert output.read_text() == before
+
+
+def test_a_header_with_a_double_quote_is_to_be_renamed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text('"say ""hi""",b\n1,2\n')
+    assert run(["draft", str(file), "--public"]) == 2
+    said = capsys.readouterr().err
+    assert "not 'say \"hi\"'" in said
+    assert "Fix: rename the column" in said

@@ -153,7 +153,7 @@ def test_an_attribute_of_too_many_values_serves_sums_only() -> None:
             "apart",
         ),
         (lambda: Attribute("", "id"), "1 to 128 characters"),
-        (lambda: Attribute('a"b', "id"), "without quotes"),
+        (lambda: Attribute('a"b', "id"), "without double quotes"),
         (lambda: Attribute("x" * 129, "id"), "1 to 128 characters"),
     ],
 )
