@@ -123,6 +123,28 @@ def test_what_cannot_be_done_costs_nothing(
     assert spent(owner) == 0
 
 
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        (("synth", "plan", "visits", "--epsilon", "-1"), "Fix: --epsilon 1"),
+        (("synth", "plan", "visits", "--epsilon", "1", "--rows", "0"), "Fix: --rows 10000"),
+        (("synth", "plan", "visits", "--epsilon", "1", "--report", "0.9"), "Fix: --report 0.02"),
+        (("synth", "plan", "visits", "--epsilon", "1", "--engine", "magic"), "Fix: --engine 'tree' or 'chain'"),
+        (("synth", "check", "nope.csv", "--table", "visits"), "Fix: name a file that is there"),
+    ],
+)
+def test_what_mends_a_command_line_is_an_option_of_it(types: Types, words: tuple[str, ...], fix: str) -> None:
+    said = types(*words)
+    assert (said.status, fix in said.err) == (2, True), said.err
+
+
+def test_a_budget_that_is_short_for_a_synthesis_speaks_of_no_error(types: Types) -> None:
+    said = types("synth", "run", "visits", "--rho", "50", "--yes")
+    assert said.status == 3
+    assert "at most; see `siloquent ledger show visits`" in said.err
+    assert "error" not in said.err
+
+
 def test_a_run_that_was_killed_goes_on_without_paying_twice(owner: Person, types: Types) -> None:
     words = ["--workspace", str(owner.folder), *RUN, "--quality", "best", "--key", "long", "--yes"]
     process = subprocess.Popen([sys.executable, "-m", "siloquent", *words], env={**os.environ, "COLUMNS": "80"})

@@ -246,7 +246,7 @@ def guarded(options: Options, body: Callable[[], int | None]) -> int:
         is_bare = isinstance(refused, RequestError) and not refused.fix and refused.code == RequestError.code
         helped = is_bare and len(options.path) > 1
         fix = shlex.join(["siloquent", *options.path, "--help"]) if helped else problem.fix
-        return report(options.screen, replace(problem, fix=options.here(fix)))
+        return report(options.screen, replace(problem, fix=options.here(_typed(fix))))
     except (typer.Exit, typer.Abort):
         raise
     except Exception as unforeseen:  # allowed: the last door: no trace, no values on the screen, details to the owner
@@ -256,6 +256,11 @@ def guarded(options: Options, body: Callable[[], int | None]) -> int:
             told = RequestError(f"{place} cannot be used: {unforeseen.strerror}.", fix=NO_PLACE, spent=problem.spent)
             return report(options.screen, problem_of(told))
         return report(options.screen, problem)
+
+
+def _typed(fix: str) -> str:
+    """What Python takes as an option: a refused amount was typed as one."""
+    return fix.replace('budget=Budget(epsilon="1")', "--epsilon 1").replace('Budget(epsilon="1")', "--epsilon 1")
 
 
 def _typed_place(options: Options, failed: OSError) -> str:

@@ -12,7 +12,7 @@ import typer
 from siloquent.cli.commands import Options, command
 from siloquent.cli.federation_words import show_status, status_document
 from siloquent.cli.screen import LEFT
-from siloquent.errors import NotAllowed, RequestError
+from siloquent.errors import NotAllowed, RequestError, UnknownName
 
 if TYPE_CHECKING:
     from siloquent.federation.roster import Roster
@@ -135,7 +135,13 @@ def revoke(options: Options, name: Name, ca: CaOption = Path("ca")) -> None:
     """Take a role out of the roster. It is refused from when the relay has the new roster: accept it there at once."""
     from siloquent.federation import operator
 
-    authority = operator.revoke(operator.open_authority(ca), name)
+    authority = operator.open_authority(ca)
+    names = [role.name for role in authority.roster.roles]
+    if name not in names:
+        unknown = UnknownName("role", name, names)
+        unknown.fix = options.shell("federation", "revoke", unknown.near or "NAME", "--ca", str(ca))
+        raise unknown
+    authority = operator.revoke(authority, name)
     told = (
         f"{name} is out. Hand {ca}/roster.json to all roles, the relay first: siloquent federation accept roster.json"
     )

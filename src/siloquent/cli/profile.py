@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -112,6 +113,8 @@ def run(
     from siloquent.cli.profile_words import report_document, show_report
 
     asked = spec_at(options, spec)
+    if bundle is None and (resume or without):
+        raise RequestError("--resume and --without are about a federation.", fix="--bundle DIR, the moderator's")
     silos, parties, workers = silos_and_workers(options, party or [], bundle, names_of(without), workers)
     if dry:
         plan(options, spec, parties=parties, workers=workers)
@@ -170,6 +173,8 @@ def _over_the_relay(
         except KeyboardInterrupt:
             raise _interrupted(options, journal, resume) from None
         except ProtocolError as failed:
+            if failed.fix.startswith("siloquent federation ") and "--bundle" not in failed.fix:
+                failed.fix += f" --bundle {shlex.quote(str(folder))}"
             if going_on := _going_on(options, journal, resume):
                 failed.add_note(f"The session is open still. Once that is mended: {going_on}")
             raise

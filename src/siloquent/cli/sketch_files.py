@@ -54,9 +54,7 @@ def fixes_as_options() -> Iterator[None]:
     try:
         yield
     except RequestError as refused:
-        if "Budget(" in refused.fix:
-            refused.fix = "--epsilon 1"
-        elif refused.fix.startswith("priors="):
+        if refused.fix.startswith("priors="):
             refused.fix = "--priors with a share for each class"
         elif refused.fix.startswith("rows="):
             refused.fix = f"--rows {refused.fix.removeprefix('rows=').split(',')[0]}"

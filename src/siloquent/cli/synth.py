@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+import tomllib
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +17,7 @@ from siloquent.cli.commands import Options, command
 from siloquent.cli.paying import agreed, charged, price_words
 from siloquent.cli.places import again_as, in_workspace, release_path
 from siloquent.cli.problems import clean_lines
-from siloquent.errors import ReleaseError, RequestError
+from siloquent.errors import ReleaseError, RequestError, SiloquentError
 
 if TYPE_CHECKING:
     from siloquent.synth import SynthSpec
@@ -69,7 +73,7 @@ def plan(
     from siloquent.cli.synth_words import plan_document, show_plan
 
     asked = _spec(options, spec, locals())
-    with options.session() as session:
+    with options.session() as session, _fixes_as_options(spec):
         planned, left = session.synth.explain(asked), session.left(asked.table)
     document = plan_document(planned, left)
     if options.as_json:
@@ -107,7 +111,7 @@ def run(
     from siloquent.cli.synth_words import plan_document, release_document, show_plan, show_release
 
     asked = _spec(options, spec, locals())
-    with options.session() as session:
+    with options.session() as session, _fixes_as_options(spec):
         place = None if output is None else release_path(options, output)
         if place is not None and place.exists() and key is None:
             raise RequestError(f"{place} is there already.", fix="name another one with -o")
@@ -212,7 +216,35 @@ def _spec(options: Options, asked: str, given: dict[str, Any]) -> SynthSpec:
         plain["chain"] = {**plain.get("chain", {}), "preset": given["preset"]}
     if given["seed"] or "seed" not in plain:
         plain["seed"] = given["seed"]
-    return spec_from_plain(plain)
+    with _fixes_as_options(asked):
+        return spec_from_plain(plain)
+
+
+@contextmanager
+def _fixes_as_options(asked: str) -> Iterator[None]:
+    """Let refusals of a synthesis that no file describes name what to type instead of what to write in the file."""
+    try:
+        yield
+    except SiloquentError as refused:
+        if not asked.endswith(".toml"):
+            refused.fix = as_option(refused.fix)
+        raise
+
+
+def as_option(fix: str) -> str:
+    """A line of a spec's file as an option.
+
+    >>> as_option('columns = ["age", "ward"]'), as_option("rows = 1000"), as_option("rates for 3")
+    ('--columns age,ward', '--rows 1000', 'rates for 3')
+    """
+    name, equals, value = fix.partition(" = ")
+    if not equals or name not in ("columns", "targets", "rows", "engine", "quality", "report"):
+        return fix
+    try:
+        found = tomllib.loads(fix)[name]
+    except tomllib.TOMLDecodeError:  # several values to choose from
+        return f"--{name} {value}"
+    return shlex.join([f"--{name}", ",".join(found) if isinstance(found, list) else str(found)])
 
 
 def _folder(options: Options, release: str) -> Path:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from siloquent.cli.commands import Options, command
+from siloquent.cli.places import is_path
 from siloquent.cli.screen import LEFT, RIGHT
 from siloquent.errors import ReleaseError, RequestError
 from siloquent.pictures.plain import clean
@@ -105,6 +106,8 @@ def _asked(options: Options, rows: str, table: str | None) -> tuple[Path, TableS
             if table is None:
                 raise RequestError(f"{rows} does not say whose constraints to check.", fix="--table NAME")
             return path, session.schema(table)
+        if not path.exists() and (is_path(rows) or path.suffix in (".csv", ".parquet")):
+            raise RequestError(f"There is no file {rows}.", fix="name a file that is there")
         folder = path if path.is_dir() else release_folder(session.workspace.releases, rows)
         manifest = read_manifest(folder)
         inside = [entry.name for entry in manifest.files if entry.name.startswith("rows.")]

@@ -21,6 +21,16 @@ MOST_TEXT = 200
 _ADDRESS = re.compile(r"https://(?P<host>[A-Za-z0-9.-]{1,253}|\[[0-9a-f:]+\]):(?P<port>[0-9]{1,5})")
 
 
+def _near_name(text: str) -> str:
+    """A role's name that is close to ``text``.
+
+    >>> _near_name("North Clinic"), _near_name("2")
+    ('north-clinic', 'role-2')
+    """
+    slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    return (slug if slug[:1].isalpha() else f"role-{slug}".strip("-"))[:32].strip("-")
+
+
 @dataclass(frozen=True, slots=True)
 class Role:
     """One entry: name, kind, owner, and its two public keys in hex (Ed25519 to sign, X25519 to seal)."""
@@ -33,11 +43,13 @@ class Role:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
-            raise SchemaError(f"{self.name!r} is no name of a role: a-z, 0-9 and -, a letter first, at most 32.")
+            told = f"{self.name!r} is no name of a role: a-z, 0-9 and -, a letter first, at most 32."
+            raise SchemaError(told, fix=f"call it {_near_name(str(self.name))}")
         if self.kind not in KINDS:
             raise SchemaError(f"Role {self.name!r} is a {self.kind!r}, not one of {', '.join(KINDS)}.")
         if not isinstance(self.owner, str) or not 0 < len(self.owner) <= MOST_TEXT or not self.owner.isprintable():
-            raise SchemaError(f"Role {self.name!r} names no owner of 1 to {MOST_TEXT} printable characters.")
+            told = f"Role {self.name!r} names no owner of 1 to {MOST_TEXT} printable characters."
+            raise SchemaError(told, fix="--owner 'North Clinic'")
         if not all(isinstance(key, str) and KEY.fullmatch(key) for key in (self.sign_key, self.seal_key)):
             raise SchemaError(f"Role {self.name!r} lacks a key of 32 bytes in hex.")
 

@@ -200,7 +200,7 @@ def _affordable(account: Account, *, delta: bool) -> str:
     if delta or account.left.amount <= 0:
         return f"ask the table's owner for budget, or {see}"
     left = digits(Fraction(account.left.amount, book.scale), up=False)
-    return f"--{book.symbol} {left} at most, or a wider error; {see}"
+    return f"--{book.symbol} {left} at most; {see}"
 
 
 def final_cost(line: Sequence[Account], reserved: Event, cost: Cost, settled: Event) -> Cost:

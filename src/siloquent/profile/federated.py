@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -82,7 +83,9 @@ def run_session(
     left_out = set(without)
     known = [role.name for role in bundle.roster.roles]
     for name in sorted(left_out.difference(known)):
-        raise UnknownName("role", name, known, fix="--without a name that is known, or leave it out")
+        unknown = UnknownName("role", name, known)
+        unknown.fix = f"--bundle {shlex.quote(str(bundle.folder))} --without {unknown.near or 'one of these, or none'}"
+        raise unknown
     roles = [role for role in bundle.roster.roles if role.name not in left_out]
     names = {kind: [role.name for role in roles if role.kind == kind] for kind in ("party", "worker")}
     if min(map(len, names.values())) < 2:

@@ -149,6 +149,8 @@ def test_a_moderator_that_was_killed_goes_on_with_the_beginning_of_its_sessions_
     done = office.types(*words, "--resume", begun[:12])
     assert done.status == 0, done.err
     assert {silo: spent(federation, silo) - count for silo, count in before.items()} == dict.fromkeys(SILOS, 2)
+    over = office.types(*words, "--resume", begun[:12])
+    assert (over.status, f"siloquent federation status --bundle {bundle}" in over.err) == (6, True), over.err
     wrong = office.types(*words, "--resume", "no such")
     assert (wrong.status, f"status --bundle {bundle}" in wrong.err) == (2, True)
 
@@ -164,6 +166,7 @@ def test_a_name_that_is_taken_and_a_role_that_is_unknown_are_refused_before_anyb
     assert (taken.status, "taken is there already" in taken.err) == (2, True)
     unknown = office.types(*words, "free", "--without", "nroth")
     assert (unknown.status, "Did you mean 'north'?" in unknown.err) == (2, True)
+    assert f"Fix: --bundle {bundle} --without north" in unknown.err
     assert office.types("federation", "status", "--bundle", bundle, "--json").document == before
 
 

@@ -133,6 +133,12 @@ def test_public_rows_are_profiled_by_all_roles_in_memory(office: Person) -> None
     assert document["ufd"] == [[["item"], "kind"]]
 
 
+@pytest.mark.parametrize("words", [("--resume", "abc"), ("--without", "north")])
+def test_what_is_about_a_federation_asks_for_its_bundle(office: Person, words: tuple[str, ...]) -> None:
+    refused = office.types(*RUN, *words, "--yes")
+    assert (refused.status, "Fix: --bundle DIR" in refused.err) == (2, True)
+
+
 def test_nothing_is_revealed_without_a_yes(office: Person) -> None:
     refused = office.types(*RUN)
     assert refused.status == 2

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from siloquent.cli.commands import Options
-from siloquent.cli.federation import accept, find_session
+from siloquent.cli.federation import accept, find_session, request, revoke
 from siloquent.cli.federation_run import party_approve, party_refuse
-from siloquent.errors import NotAllowed, RequestError
+from siloquent.errors import NotAllowed, RequestError, SchemaError, UnknownName
 from siloquent.federation import operator
 from siloquent.federation.bundle import read_bundle
 from siloquent.federation.channel.base import RoleState
@@ -59,3 +59,20 @@ def test_what_was_decided_is_said_before_anybody_is_asked_for_a_yes(
         with pytest.raises(RequestError, match=says) as refused:
             decide(Options(quiet=True), session[:8], bundle)
         assert refused.value.fix == f"siloquent party list --bundle {bundle}"
+
+
+def test_a_role_that_is_not_there_is_not_revoked_and_the_nearest_is_offered(tmp_path: Path) -> None:
+    roles = (("relay", "relay", "R"), ("north", "party", "N"))
+    operator.init(operator.Described("clinics", "https://127.0.0.1:8443", roles), tmp_path / "all")
+    ca = tmp_path / "all" / "ca"
+    for name, fix in (("nroth", "north"), ("nobody", "NAME")):
+        with pytest.raises(UnknownName, match=f"No role named '{name}'") as refused:
+            revoke(Options(quiet=True), name, ca)
+        assert refused.value.fix == f"siloquent federation revoke {fix} --ca {ca}"
+
+
+def test_a_name_that_is_none_is_answered_with_one_that_is(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="no name of a role") as refused:
+        request(Options(quiet=True), "North Clinic", "party", "North", tmp_path / "b", tmp_path / "request.json")
+    assert refused.value.fix == "call it north-clinic"
+    assert not (tmp_path / "b").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import siloquent as sq
+from siloquent.cli.synth import as_option
 from siloquent.door import Session, read_schema
 from siloquent.errors import AccuracyUnreachable, ConstraintProblem, SiloquentError, UnknownName
 from siloquent.maths.graphical.fit import Target
@@ -133,7 +135,7 @@ def test_odd_names_of_columns_come_out_as_they_are(tmp_path: Path) -> None:
 
 
 def test_a_double_quote_in_a_name_is_refused_where_it_is_declared(tmp_path: Path) -> None:
-    with pytest.raises(SiloquentError, match="without quotes"):
+    with pytest.raises(SiloquentError, match="without double quotes"):
         opened(tmp_path / "w", [number('a "b"')], numbers(5, 'a "b"'))
 
 
@@ -155,8 +157,10 @@ def test_a_table_whose_every_row_is_outside_gives_rows_of_the_declared_domain(tm
 def test_two_hundred_columns_are_too_many_for_one_model_and_some_are_not(tmp_path: Path) -> None:
     names = [f"c{i}" for i in range(200)]
     session = opened(tmp_path / "w", [number(name, hi=1) for name in names], numbers(50, *names), hint=20_000)
-    with pytest.raises(SiloquentError, match="200 columns are more than the 100"):
+    with pytest.raises(SiloquentError, match="200 columns are more than the 100") as refused:
         session.synth.explain(asked())
+    assert refused.value.fix == 'columns = ["c0", "c1"]'
+    assert as_option(refused.value.fix) == "--columns c0,c1"
     assert unspent(session)
     assert len(session.synth.explain(asked(columns=tuple(names[:60]))).names) == 60
 
@@ -235,3 +239,14 @@ def test_an_uncounted_table_never_gives_more_rows_than_its_noisy_total(total: in
 def test_a_counted_table_gives_as_many_rows_as_one_draw_may_have() -> None:
     noise = Target((0,), np.zeros(2), np.ones(2))
     assert Frame(None, (), 10**12, (), (), (noise,), {}, {}).rows == MOST_ROWS  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("where", ["\"it's\" = 'open", "nothing = 3", "it's"])
+def test_a_condition_that_cannot_be_read_is_mended_by_one_that_can(tmp_path: Path, where: str) -> None:
+    session = opened(tmp_path / "w", [number("it's")], numbers(300, "it's"))
+    model = session.synth.synthesize(asked()).model
+    with pytest.raises(SiloquentError) as refused:
+        model.draw(5, where=where)
+    option, condition = shlex.split(refused.value.fix)
+    assert option == "--where"
+    assert model.draw(5, where=condition).num_rows == 5

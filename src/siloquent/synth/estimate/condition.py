@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 from siloquent.errors import ConstraintProblem, RequestError, SchemaError
 from siloquent.maths.graphical.fit import GraphicalModel
 from siloquent.maths.graphical.marginals import weighted
-from siloquent.schema import DenialConstraint, TableSchema, parse_comparisons
+from siloquent.schema import Comparison, DenialConstraint, Place, TableSchema, parse_comparisons
 from siloquent.synth.estimate.frame import Frame
 from siloquent.synth.plan.constraints_normal import NeverFires, normal_form
 from siloquent.synth.spec.compiled import CompiledConstraints, RowTest, row_test
@@ -93,6 +95,19 @@ def rows_that_meet(
     )
 
 
+def _example(schema: TableSchema, compiled: CompiledConstraints) -> str:
+    """A condition on a drawn column that can be read."""
+    attribute = schema.domain[compiled.attributes[0]]
+    if attribute.kind == "category":
+        found = Comparison(Place(1, attribute.name), "=", attribute.values[0])
+    elif attribute.kind == "boolean":
+        found = Comparison(Place(1, attribute.name), "=", True)
+    else:
+        lowest = Decimal(str(attribute.lo)) if attribute.is_numeric else str(attribute.lo)
+        found = Comparison(Place(1, attribute.name), ">=", lowest)
+    return str(found).removeprefix("t1.")
+
+
 def condition_of(text: str, schema: TableSchema, compiled: CompiledConstraints) -> Condition:
     """The condition that ``text`` states.
 
@@ -106,7 +121,7 @@ def condition_of(text: str, schema: TableSchema, compiled: CompiledConstraints) 
         raise RequestError(f"No row can have {text[:200]}.", fix="a condition that some row can meet") from None
     except (SchemaError, ConstraintProblem) as wrong:
         detail = wrong.detail.replace("Constraint", "Condition", 1)
-        raise RequestError(detail, fix="--where \"ward = 'A' and age < 30\"") from None
+        raise RequestError(detail, fix=f"--where {shlex.quote(_example(schema, compiled))}") from None
     if form.pairs or form.second:
         raise RequestError("A condition speaks of one row.", fix="leave t1. and t2. out")
     for name in form.attributes:
