@@ -19,7 +19,7 @@ import numpy as np
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel import Channel, Member, Members
 from siloquent.federation.invitation import Invitation
-from siloquent.federation.journal import Journal, Session
+from siloquent.federation.journal import Session
 from siloquent.federation.message import Envelope, Header
 from siloquent.federation.peer import Peer
 from siloquent.federation.policy import Policy, Rule
@@ -28,8 +28,9 @@ from siloquent.federation.role import Role, begin, hold
 from siloquent.federation.roster import Role as RosterRole
 from siloquent.federation.roster import Roster
 from siloquent.federation.seal import Keys
-from siloquent.federation.sums import PROTOCOL, SERVICE, Sum, SumSpec, Y, collect, give, worker_part
+from siloquent.federation.sums import PROTOCOL, SERVICE, Sum, SumSpec, collect, give, worker_part
 from siloquent.federation.walks import Walks
+from simulation.parts import At, SimJournal, SimTransport, VirtualClock
 
 MEMBERS = Members(
     (
@@ -49,7 +50,6 @@ FAULTS = (
     "drop request", "drop response", "duplicate", "delay", "pause", "kill", "kill after", "kill for long",
     "lose state", "disk full", "clock jump", "flip byte", "swap", "replay", "second process", "relay away",
 )  # fmt: skip
-HOSTILE = ("flip byte", "swap", "replay")
 
 
 class Killed(BaseException):
@@ -84,105 +84,6 @@ class Outcome:
     lost: set[str] = field(default_factory=set)
     calls: int = 0
     impossible: list[str] = field(default_factory=list)
-
-
-class VirtualClock:
-    """One role's clock: the simulation's time, and what it jumped by."""
-
-    def __init__(self, simulation: Simulation, name: str) -> None:
-        self._simulation, self._name = simulation, name
-        self.jumped = 0.0
-
-    def now(self) -> float:
-        return self._simulation.time + self.jumped
-
-    def sleep(self, seconds: float) -> None:
-        self._simulation.hand_over(self._name, seconds)
-
-
-class SimJournal(Journal):
-    """A journal whose role may die right before or after a transaction."""
-
-    simulation: Simulation
-    name: str
-
-    def queue(self, envelopes: list[tuple[Header, Envelope]]) -> None:
-        with self.simulation.at(self.name):
-            super().queue(envelopes)
-
-    def take(self, seq: int, header: Header, envelope: Envelope) -> None:
-        with self.simulation.at(self.name):
-            super().take(seq, header, envelope)
-
-    def put(self, session: str, key: str, value: bytes) -> None:
-        with self.simulation.at(self.name):
-            super().put(session, key, value)
-            if key == Y:  # a vector that was drawn and never kept has left nothing, and may be drawn again
-                place = (self.name, bytes.fromhex(session))
-                self.simulation.outcome.measured[place] = self.simulation.outcome.measured.get(place, 0) + 1
-
-    def delivered(self, n: int) -> None:
-        with self.simulation.at(self.name):
-            super().delivered(n)
-
-
-class SimTransport:
-    """The relay's store, seen through a network that misbehaves as the run says."""
-
-    def __init__(self, simulation: Simulation, name: str) -> None:
-        self._sim, self._name = simulation, name
-
-    def open_session(self, session: str, members: list[str], deadline: int) -> bool:
-        with self._sim.at(self._name, is_network=True):
-            return self._sim.store.open_session(self._name, session, members, deadline)
-
-    def put(self, key: tuple[str, str, str, int, int], wire: bytes) -> bool:
-        self._sim.see(wire)
-        with self._sim.at(self._name, is_network=True) as fault:
-            is_new = self._sim.store.put(self._name, key, wire)
-            if fault == "duplicate":
-                self._sim.store.put(self._name, key, wire)
-            return is_new
-
-    def next(self, after: int, wait: float) -> Stored | None:
-        with self._sim.at(self._name, is_network=True) as fault:
-            found = self._sim.store.next(self._name, after)
-            if found is not None and fault in HOSTILE:
-                found = self._sim.tampered(fault, self._name, found)
-        if found is None and wait > 0:
-            self._sim.hand_over(self._name, min(wait, 5.0))
-        return found
-
-    def ack(self, upto: int) -> None:
-        with self._sim.at(self._name, is_network=True):
-            self._sim.store.ack(self._name, upto)
-
-    def beat(self, session: str, state: str, step: str, waiting_for: list[str], since_s: float) -> None:
-        self._sim.store.beat(self._name, session, state, step, waiting_for, since_s)
-
-    def look(self, session: str) -> dict[str, Any]:
-        return self._sim.store.look(self._name, session)
-
-    def close_session(self, session: str, code: str, transcript: str, step: str = "") -> None:
-        with self._sim.at(self._name, is_network=True):
-            self._sim.store.finish(self._name, session, code, transcript, step)
-
-
-class _At:
-    """One call of one role: hand over first, then let the run's fault for this call happen."""
-
-    def __init__(self, simulation: Simulation, name: str, is_network: bool) -> None:
-        self._sim, self._name, self._is_network, self._fault = simulation, name, is_network, ""
-
-    def __enter__(self) -> str:
-        self._sim.hand_over(self._name, 0.0)
-        self._fault = self._sim.next_fault(self._name)
-        self._sim.before(self._fault, self._name, self._is_network)
-        return self._fault
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self._sim.after(self._fault, self._is_network)
 
 
 class Simulation:
@@ -229,9 +130,9 @@ class Simulation:
         self.store.close()
         return self.outcome
 
-    def at(self, name: str, *, is_network: bool = False) -> _At:
+    def at(self, name: str, *, is_network: bool = False) -> At:
         """Around every call of a role."""
-        return _At(self, name, is_network)
+        return At(self, name, is_network)
 
     def hand_over(self, name: str, seconds: float) -> None:
         """Let others go on; the caller comes back once ``seconds`` of virtual time have passed."""

@@ -24,15 +24,20 @@ Work = Callable[["Session", dict[str, Any], str, str | None, Tell], dict[str, An
 PRICED, MADE, WRITTEN = 1, 2, 3
 
 
+def _in_three(verbs: Any, asked: Any, make: Callable[..., Any], tell: Tell, **paid: str | None) -> dict[str, Any]:
+    """A release of a task whose verbs are ``verbs``: priced, made by ``make``, written."""
+    verbs.explain(asked)
+    tell(PRICED, WRITTEN)
+    made = make(asked, **paid)
+    tell(MADE, WRITTEN)
+    return {"release": verbs.save(made).name}
+
+
 def _sketch(session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: Tell) -> dict[str, Any]:
     from siloquent.sketch import spec_from_plain
 
-    asked = spec_from_plain(spec)
-    session.sketch.explain(asked)
-    tell(PRICED, WRITTEN)
-    made = session.sketch.build(asked, key=key, max_cost=max_cost)
-    tell(MADE, WRITTEN)
-    return {"release": session.sketch.save(made).name}
+    verbs = session.sketch
+    return _in_three(verbs, spec_from_plain(spec), verbs.build, tell, key=key, max_cost=max_cost)
 
 
 def _synth(session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: Tell) -> dict[str, Any]:
@@ -53,12 +58,8 @@ def _synth(session: Session, spec: dict[str, Any], key: str, max_cost: str | Non
 def _search(session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: Tell) -> dict[str, Any]:
     from siloquent.search import spec_from_plain
 
-    asked = spec_from_plain(spec)
-    session.search.explain(asked)
-    tell(PRICED, WRITTEN)
-    made = session.search.offer(asked, key=key, max_cost=max_cost)
-    tell(MADE, WRITTEN)
-    return {"release": session.search.save(made).name}
+    verbs = session.search
+    return _in_three(verbs, spec_from_plain(spec), verbs.offer, tell, key=key, max_cost=max_cost)
 
 
 def _find(session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: Tell) -> dict[str, Any]:
@@ -74,12 +75,8 @@ def _find(session: Session, spec: dict[str, Any], key: str, max_cost: str | None
 def _share(session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: Tell) -> dict[str, Any]:
     from siloquent.share import spec_from_plain
 
-    asked = spec_from_plain(spec)
-    session.share.explain(asked)
-    tell(PRICED, WRITTEN)
-    made = session.share.release(asked, key=key, max_cost=max_cost)
-    tell(MADE, WRITTEN)
-    return {"release": session.share.save(made).name}
+    verbs = session.share
+    return _in_three(verbs, spec_from_plain(spec), verbs.release, tell, key=key, max_cost=max_cost)
 
 
 TASKS: Mapping[str, Work] = {"sketch": _sketch, "synth": _synth, "search": _search, "find": _find, "share": _share}

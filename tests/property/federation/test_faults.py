@@ -10,8 +10,9 @@ from typing import Literal
 
 import pytest
 
+from simulation.parts import HOSTILE
 from simulation.profiles import CALLS, ProfileSimulation
-from simulation.simulator import FAULTS, HOSTILE, Outcome, Run, Simulation, failing, shrunk
+from simulation.simulator import FAULTS, Outcome, Run, Simulation, failing, shrunk
 
 SEEDS = 100
 
@@ -65,7 +66,7 @@ def test_a_planted_fault_is_caught_and_shrunk() -> None:
 
 
 def test_a_build_that_forgets_its_vector_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simulation.simulator.SimJournal.get", lambda self, session, key: None)
+    monkeypatch.setattr("simulation.parts.SimJournal.get", lambda self, session, key: None)
     assert any(failing(Run(seed, ((call + seed, "kill"),))) for call in (145, 155) for seed in range(12))
 
 

@@ -15,7 +15,7 @@ from siloquent.errors import KeyReused, ProtocolError, RequestError
 from siloquent.federation.channel import Channel, Member, Members, MemoryNetwork, run_all
 from siloquent.federation.channel.base import missing
 from siloquent.federation.payload import pack_json, pack_words
-from siloquent.federation.sums import add, collect
+from siloquent.federation.sums import SumSpec, add, collect
 from siloquent.share import Budget, ShareSpec
 from siloquent.share.meeting import GO, READY
 from siloquent.share.plan import SharePlan
@@ -226,12 +226,7 @@ def test_a_silo_does_not_measure_twice_in_one_sum_whatever_the_moderator_says(tm
     """One charge buys one vector: two of them would move the sum twice as far."""
     opened, net = clinics(tmp_path), MemoryNetwork(MEMBERS)
     told = sum_spec(opened["north"].share.explain(WANTED))
-    for name in ("river", "lake"):
-        net.channel("office").send(name, GO, pack_json({"parties": list(NAMES)}))
-        for worker in ("w1", "w2"):
-            net.channel(worker).send(name, "a0", pack_json({"spec": told.digest}))
-    with pytest.raises(Lost):
-        lost_at_end(opened["river"], net.channel("river"))
+    river_gives(opened["river"], net, told)
     with pytest.raises(KeyReused) as refused:
         opened["river"].share.release_sum(WANTED, net.channel("lake"))
     assert refused.value.spent == "nothing"
@@ -273,17 +268,22 @@ def test_two_tables_of_one_workspace_are_two_silos_where_the_promise_is_for_both
 def test_a_second_table_is_not_measured_for_one_sum_whatever_the_moderator_says(tmp_path: Path) -> None:
     opened, net = two_tables(tmp_path), MemoryNetwork(MEMBERS)
     told = sum_spec(opened["north"].share.explain(WANTED))
-    for name in ("river", "lake"):
-        net.channel("office").send(name, GO, pack_json({"parties": list(NAMES)}))
-        for worker in ("w1", "w2"):
-            net.channel(worker).send(name, "a0", pack_json({"spec": told.digest}))
-    with pytest.raises(Lost):
-        lost_at_end(opened["river"], net.channel("river"))
+    river_gives(opened["river"], net, told)
     with pytest.raises(RequestError, match="a person may be in both") as refused:
         opened["river"].share.release_sum(OTHER, net.channel("lake"))
     assert refused.value.spent == "nothing"
     assert opened["river"].account("others").spent.amount == 0
     assert not [key for key in net.traffic() if key[0] == "lake" and key[2] == "a2"]
+
+
+def river_gives(river: sq.Session, net: MemoryNetwork, told: SumSpec) -> None:
+    """A moderator lets river and lake join, and river's share is sent."""
+    for name in ("river", "lake"):
+        net.channel("office").send(name, GO, pack_json({"parties": list(NAMES)}))
+        for worker in ("w1", "w2"):
+            net.channel(worker).send(name, "a0", pack_json({"spec": told.digest}))
+    with pytest.raises(Lost):
+        lost_at_end(river, net.channel("river"))
 
 
 def lost_at_end(one: sq.Session, channel: Channel) -> None:

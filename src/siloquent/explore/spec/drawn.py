@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.explore.spec.aggregates import Quantile
 from siloquent.pictures import Bars, HeatMap, Lines, Picture, Series, Words
+from siloquent.pictures.plain import label
 
 if TYPE_CHECKING:
     from siloquent.explore.spec.answer import Answer
@@ -66,7 +67,7 @@ def _picture(answer: Answer, values: _Values, keys: list[int]) -> Picture:
             return Bars(words, first, series)
         heat = [[_float(row[values.place]) for row in rows[j :: len(second)]] for j in range(len(second))]
         return HeatMap(Words(title, words.about, across=names[0], up=names[1]), heat, across=first, up=second)
-    labels = [", ".join(_word(row[i]) for i in keys) or "all" for row in rows]
+    labels = [", ".join(label(row[i]) for i in keys) or "all" for row in rows]
     if len(rows) <= MOST_BARS:
         return Bars(words, labels, [values.series(rows)])
     along = Words(title, words.about, across=", ".join(names), up=values.name)
@@ -78,7 +79,7 @@ def _grid(rows: Sequence[Sequence[Any]], keys: list[int]) -> tuple[list[str], li
     first, second = (list(dict.fromkeys(row[i] for row in rows)) for i in keys)
     if [(row[keys[0]], row[keys[1]]) for row in rows] != [(a, b) for a in first for b in second]:
         return None
-    return [_word(one) for one in first], [_word(one) for one in second]
+    return [label(one) for one in first], [label(one) for one in second]
 
 
 def _range(values: _Values, rows: Sequence[Sequence[Any]]) -> str:
@@ -90,11 +91,3 @@ def _range(values: _Values, rows: Sequence[Sequence[Any]]) -> str:
 
 def _float(value: Any) -> float | None:
     return None if value is None else float(value)
-
-
-def _word(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value.isoformat() if hasattr(value, "isoformat") else value)
