@@ -16,6 +16,7 @@ from siloquent.door import read_schema
 from siloquent.errors import ReleaseError
 from siloquent.releases.arrays import pack, unpack
 from siloquent.synth.engines import learned, model_by, plan
+from siloquent.synth.estimate.generate import systematic
 from siloquent.synth.estimate.model import TreeModel
 from siloquent.synth.spec.measured import RULES, measurements_from_bytes
 from siloquent.synth.spec.spec import spec_from_plain
@@ -35,21 +36,23 @@ def model_again() -> TreeModel:
 
 
 def described(model: TreeModel) -> dict[str, Any]:
-    """Groups, joints and some expected shares of a model."""
+    """Groups, joints and some expected shares of a model, and how values are drawn."""
+    law = np.add.outer(np.arange(4.0), np.arange(1.0, 6.0))
+    drawn = systematic(np.arange(40) % 4, law, np.random.default_rng(0))
     belief = np.asarray(model.fitted.beliefs[0], dtype=np.float64)
     return {
         "rules": RULES,
         "groups": [one.tolist() for one in model.frame.groups],
         "joints": [[list(one.attributes), list(one.shape)] for one in model.fitted.tree.cliques],
+        "drawn": drawn.tolist(),
         "shares": [float(one) for one in belief.sum(axis=tuple(range(1, belief.ndim))) / belief.sum()],
     }
 
 
 def test_a_release_of_an_earlier_day_gives_the_same_groups_joints_and_shares() -> None:
     kept, now = json.loads((KEPT / "model.json").read_text()), described(model_again())
-    assert {name: now[name] for name in ("rules", "groups", "joints")} == {
-        name: kept[name] for name in ("rules", "groups", "joints")
-    }
+    exact = ("rules", "groups", "joints", "drawn")
+    assert {name: now[name] for name in exact} == {name: kept[name] for name in exact}
     np.testing.assert_allclose(now["shares"], kept["shares"], rtol=1e-6, atol=1e-9)
 
 

@@ -73,6 +73,9 @@ def test_budgets_follow_cells_to_the_two_thirds_within_a_factor_of_four() -> Non
     assert float(shares[1] / shares[0]) == pytest.approx(4, rel=1e-5)
     wild = two_thirds([1, 1, 1, 1, 1, 1, 1, 1, 1, 10**6])
     assert float(max(wild) / min(wild)) <= 16.01
+    kept = two_thirds([1, 1, 1, 1, 1, 1, 1, 1, 1, 10**6], even=[3])
+    assert kept[3] == 4 * kept[0]
+    assert sum(kept) == 1
 
 
 def test_wide_columns_begin_with_equal_parts_and_full_ones_are_split() -> None:
@@ -162,10 +165,19 @@ def test_pairs_that_a_soft_constraint_speaks_of_are_counted_before_all_others(tm
     found = planned(of, quality="default")
     named = {frozenset(pair) for pair in ({"age", "floor"}, {"age", "ward"}, {"floor", "ward"})}
     assert {frozenset(found.names[place] for place in pair) for pair in found.before} == named
-    assert found.rounds >= 3 * len(named)
+    others = planned(of, quality="default", constraints="none")
+    assert (found.rounds, found.joint is None) == (others.rounds + len(named), False)
+    assert [found.noise_of(pair).price for pair in found.before] == [
+        pytest.approx(2 * float(found.noise_of((0, 5)).price), rel=1e-6)
+    ] * len(named)
+    assert found.noise_of(next(iter(found.before)), again=True) == found.joint
     with opened(tmp_path / "w", rules=SOFT, size_hint=20_000) as session:
         joints = session.synth.synthesize(spec(quality="default")).measurements.of_kind("joint")
     assert {frozenset(joint.attributes) for joint in joints[:3]} == named
+    assert found.joint is not None
+    charged = [part.variance for part in found.event.parts if isinstance(part, DiscreteGaussian)]
+    for joint in joints:  # each was charged by its own noise
+        charged.remove(joint.variance)
 
 
 def test_nothing_comes_before_where_soft_constraints_speak_of_most_pairs() -> None:

@@ -1,4 +1,4 @@
-"""The model of most entropy that agrees with noisy marginals: a convex problem, solved by L-BFGS in its dual."""
+"""The model nearest to independent columns that agrees with noisy marginals: convex, solved by L-BFGS in its dual."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from siloquent.maths.graphical.tree import Attributes, JunctionTree, Projection,
 Floats = NDArray[np.float64]
 
 STRENGTH = 300.0
-"""How much the entropy counts: small beside the noise, and enough to keep the problem well-conditioned."""
+"""How much the distance from independent columns counts: small beside the noise, and enough for a problem that is
+well-conditioned."""
 MASKED = -700.0
 """The log-potential of a combination that cannot occur: e^-700 is nothing, and still a number."""
 
@@ -88,6 +89,15 @@ class _Problem:
             made.append((target.values - surplus * spread / float(spread.sum())).ravel() / self.total)
         return np.concatenate(made)
 
+    def independent(self, shares: Floats) -> Floats:
+        """The potentials of independent columns: no cell of a column below half of its noise."""
+        made = np.zeros(shares.size)
+        floors = np.sqrt(self.variances()) / 2
+        for target, bound in zip(self.targets, self.bounds, strict=True):
+            if len(target.attributes) == 1:
+                made[bound] = np.log(np.maximum(shares[bound], floors[bound]))
+        return made
+
     def loss(self, expected: Floats) -> float:
         """The loss of a model with these marginals."""
         said = np.concatenate([target.values.ravel() for target in self.targets]) / self.total
@@ -120,9 +130,10 @@ def fit(
     evaluations: int = 200,
     tolerance: float = 1e-6,
 ) -> GraphicalModel:
-    """The model over attributes 0..k-1 that minimises loss + ``strength`` x KL(model, uniform).
+    """The model over attributes 0..k-1 that minimises loss + ``strength`` x KL(model, independent columns).
 
-    loss = sum over targets of (total x marginal - values)^2 / (2 variance): the noise's own likelihood.
+    Those have the targets of single columns as their law, no cell below half of its noise; a column without one is
+    uniform. loss = sum over targets of (total x marginal - values)^2 / (2 variance): the noise's own likelihood.
 
     Args:
         sizes: Cells of each attribute.
@@ -133,7 +144,7 @@ def fit(
         evaluations: At most so many passes of belief propagation.
     Source:
         The loss: "Graphical-model based estimation and inference for differential privacy" (ICML 2019). Its descent
-        needs a step per cell's mass; the dual of the problem with an entropy term is smooth and strongly convex, its
+        needs a step per cell's mass; the dual of the problem with such a term is smooth and strongly convex, its
         gradient is one belief propagation, and L-BFGS needs tens of them: docs/explanation/synth.md.
     """
     from scipy.optimize import minimize
@@ -142,19 +153,20 @@ def fit(
     tree = junction_tree(sizes, [*(t.attributes for t in targets), *masks])
     problem = _Problem(tree, targets, total, strength, masks)
     shares, variances = problem.shares(), strength * problem.variances()
-    theta = _start(problem, shares, start or {})
+    independent = problem.independent(shares)
+    theta = _start(problem, shares, start or {}, independent)
     scale = 1 / np.sqrt(np.maximum(shares, np.sqrt(problem.variances())) + variances)
 
     def dual(scaled: Floats) -> tuple[float, Floats]:
         theta = scaled * scale
-        log_total, beliefs = problem.beliefs(theta)
+        log_total, beliefs = problem.beliefs(independent + theta)
         gradient = problem.expected(beliefs) - shares + variances * theta
         value = log_total - float(theta @ shares) + 0.5 * float((variances * theta) @ theta)
         return value, gradient * scale
 
     options = {"maxcor": 20, "maxfun": evaluations, "maxiter": evaluations, "ftol": 1e-12, "gtol": tolerance}
     found = minimize(dual, theta / scale, jac=True, method="L-BFGS-B", options=options)
-    theta = found.x * scale
+    theta = independent + found.x * scale
     _, beliefs = problem.beliefs(theta)
     loss = problem.loss(problem.expected(beliefs))
     potentials = {
@@ -163,17 +175,17 @@ def fit(
     return GraphicalModel(tree, tuple(beliefs), potentials, loss, int(found.nfev))
 
 
-def _start(problem: _Problem, shares: Floats, start: Mapping[Attributes, Floats]) -> Floats:
-    """Known potentials; a new one begins with one step of proportional fitting against the known model."""
+def _start(problem: _Problem, shares: Floats, start: Mapping[Attributes, Floats], independent: Floats) -> Floats:
+    """What known potentials add to independent columns; a new one begins with one step of proportional fitting."""
     theta = np.zeros(shares.size)
     fresh = []
     for target, bound in zip(problem.targets, problem.bounds, strict=True):
         if target.attributes in start:
-            theta[bound] = start[target.attributes].ravel()
+            theta[bound] = start[target.attributes].ravel() - independent[bound]
         else:
             fresh.append(bound)
     if fresh:
-        _, beliefs = problem.beliefs(theta)
+        _, beliefs = problem.beliefs(independent + theta)
         expected = problem.expected(beliefs)
         floor = np.sqrt(problem.variances())
         for bound in fresh:

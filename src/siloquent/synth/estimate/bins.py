@@ -71,7 +71,7 @@ def bin_ordered(shares: Floats, *, deviation: float, ordered: int, cuts: Sequenc
 
 
 def _joined(shares: Floats, enough: float) -> list[tuple[int, int]]:
-    """Neighbours joined until each group has ``enough``; what is left over at the end joins the last group."""
+    """Neighbours joined until each group has ``enough``; at the end half of it will do, less joins the last group."""
     found: list[tuple[int, int]] = []
     start, mass = 0, 0.0
     for place, share in enumerate(shares.tolist()):
@@ -80,7 +80,7 @@ def _joined(shares: Floats, enough: float) -> list[tuple[int, int]]:
             found.append((start, place + 1))
             start, mass = place + 1, 0.0
     if start < len(shares):
-        if found:
+        if found and mass < enough / 2:
             found[-1] = (found[-1][0], len(shares))
         else:
             found.append((start, len(shares)))

@@ -12,12 +12,12 @@ from siloquent.maths.graphical.tree import Projection
 from siloquent.synth.estimate.frame import Frame
 from siloquent.synth.estimate.keep import keep
 from siloquent.synth.estimate.swap import meet_rates
+from siloquent.synth.estimate.within import LEAST, partners, weights_beside, weights_inside
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 MOST_PARENTS, FEW_CELLS = 2, 16
-_LEAST = 1e-22  # e^-50: what a mask leaves of a probability is nothing
 
 
 def draw(
@@ -34,8 +34,12 @@ def draw(
     random = np.random.default_rng(seed)
     groups = draw_groups(model, rows, random)
     made = np.zeros((rows, len(frame.compiled.attributes)), dtype=np.int32)
+    beside = partners(frame, model)
     for place, name in enumerate(frame.names):
-        made[:, frame.compiled.column(name)] = refined(frame, place, groups.pop(place), random)
+        own = groups[place] if place in beside.values() else groups.pop(place)
+        other = beside.get(place)
+        followed = None if other is None else (groups[other], model.marginal((other, place)))
+        made[:, frame.compiled.column(name)] = refined(frame, place, own, random, beside=followed)
     of_cells = {name: frame.group_of_cells(place) for place, name in enumerate(frame.names)}
     kept = keep(made, frame.compiled, frame.tables, random, groups=of_cells, in_place=True)
     if not rates:
@@ -76,12 +80,26 @@ def draw_groups(model: GraphicalModel, rows: int, random: np.random.Generator) -
     return drawn
 
 
-def refined(frame: Frame, place: int, groups: NDArray[np.integer], random: np.random.Generator) -> NDArray[np.int32]:
-    """Cells of one attribute: a run by its share in the group, then any cell of the run."""
-    fine, group = frame.fines[place], frame.groups[place]
-    table = np.zeros((frame.sizes[place], len(group)))
-    table[group, np.arange(len(group))] = np.maximum(frame.shares[place], _LEAST)
-    runs = systematic(groups.astype(np.int64), table, random)
+def refined(
+    frame: Frame,
+    place: int,
+    groups: NDArray[np.integer],
+    random: np.random.Generator,
+    *,
+    beside: tuple[NDArray[np.integer], Floats] | None = None,
+) -> NDArray[np.int32]:
+    """Cells of one attribute: a run by its share in the group, then any cell of the run.
+
+    Args:
+        beside: The groups of another attribute that runs follow too, and the joint law of its groups and ours.
+    """
+    fine, codes = frame.fines[place], groups.astype(np.int64)
+    if beside is None:
+        table = weights_inside(frame, place)
+    else:
+        table = weights_beside(frame, place, beside[1])
+        codes += beside[0].astype(np.int64) * frame.sizes[place]
+    runs = systematic(codes, table, random)
     widths = fine.widths[runs]
     cells = fine.starts[runs]
     if widths.max(initial=1) > 1:
@@ -90,35 +108,44 @@ def refined(frame: Frame, place: int, groups: NDArray[np.integer], random: np.ra
 
 
 def systematic(codes: Integers, table: Floats, random: np.random.Generator) -> NDArray[np.int32]:
-    """A value for each row by the law of its context, so that counts are right to one in every context.
+    """A value for each row by the law of its context, so that counts are right to about one.
 
-    The rows of a context, in random order, get the values at the quantiles (i + U) / m of its law.
+    That holds in every context, and in any number of contexts that follow each other: what rounding takes from one, the
+    next gets. Values are halved again and again; of all rows, sorted by context, a half takes those at which the sum of
+    its chances passes a whole number. Which rows of a context these are is random.
 
     Args:
         codes: The context of each row, shape (rows,).
         table: Weights of the values, shape (contexts, values); a context that occurs has some weight.
     """
-    rows, contexts, values = len(codes), table.shape[0], table.shape[1]
-    order = np.argsort(codes + random.random(rows))
-    sorted_codes = codes[order]
-    counts = np.bincount(codes, minlength=contexts)
-    first = np.cumsum(counts) - counts
-    shift = np.asarray(random.random(contexts))
-    quantile = (np.arange(rows) - first[sorted_codes] + shift[sorted_codes]) / counts[sorted_codes]
-    law: Floats = np.cumsum(table, axis=1)
-    law /= law[:, -1:]
-    law += np.arange(contexts)[:, None]
-    found = np.searchsorted(law.ravel(), sorted_codes + quantile, side="right") - sorted_codes * values
+    rows, (contexts, values) = len(codes), table.shape
+    levels = (values - 1).bit_length()
+    weights = np.zeros((2**levels, contexts))
+    weights[:values] = table.T
+    found = np.bincount(codes, minlength=contexts)[None]
+    for level in range(1, levels + 1):
+        halves = weights.reshape(2**level, -1, contexts).sum(axis=1)
+        found = _halved(found, halves[::2], halves[1::2], random.random())
+    given = np.repeat(np.tile(np.arange(2**levels, dtype=np.int32), contexts), found.T.ravel())
     made = np.empty(rows, dtype=np.int32)
-    # Rounding may carry the last quantile of a context past its end.
-    last = values - 1 - np.argmax(table[:, ::-1] > 0, axis=1)
-    made[order] = np.minimum(found, last[sorted_codes])
+    made[np.argsort(codes + random.random(rows))] = given
     return made
+
+
+def _halved(rows: Integers, left: Floats, right: Floats, shift: float) -> Integers:
+    """How many of ``rows``, shape (nodes, contexts), each node's two halves take; shape (2 nodes, contexts)."""
+    chance = np.divide(left, left + right, out=np.zeros_like(left), where=left > 0)
+    passed = np.floor(np.cumsum(rows * chance) + shift)
+    taken = np.diff(passed, prepend=0.0).reshape(rows.shape).astype(np.int64)
+    # Rounding of the sum must not give a row to a half that has no weight.
+    taken = np.where(right > 0, np.clip(taken, 0, rows), rows)
+    taken = np.where(left > 0, taken, 0)
+    return np.stack([taken, rows - taken], axis=1).reshape(2 * len(rows), -1)
 
 
 def _filled(table: Floats) -> Floats:
     """``table`` without what masks left over; contexts that hold nothing get the law of all contexts together."""
-    made = np.where(table > _LEAST * max(float(table.max()), 1e-300), table, 0.0)
+    made = np.where(table > LEAST * max(float(table.max()), 1e-300), table, 0.0)
     empty = made.sum(axis=1) <= 0
     if empty.any():
         made[empty] = np.maximum(made.sum(axis=0), 0.0)

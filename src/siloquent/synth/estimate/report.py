@@ -100,7 +100,7 @@ def _pairs(learner: TreeLearner) -> tuple[Pair, ...]:
         if len(axes) != 2:
             continue
         cells = math.prod(frame.sizes[axis] for axis in axes)
-        noise = math.sqrt(2 / math.pi) * plan.joint.deviation * cells / (2 * frame.total)
+        noise = math.sqrt(2 / math.pi) * plan.noise_of(axes).deviation * cells / (2 * frame.total)
         measured = learner.has_measured(axes)
         off = noise if measured else noise + learner.left_out(MISSED) / (2 * frame.total)
         made.append(Pair(frame.names[axes[0]], frame.names[axes[1]], measured, round(min(off, 1.0), 4)))

@@ -40,7 +40,6 @@ class TreeLearner:
     def __init__(self, plan: TreePlan, *, extra: Tables | None = None) -> None:
         self.plan, self.extra = plan, extra
         self._joints: dict[Axes, Target] = {}
-        self._times: dict[Axes, int] = {}
         self._frame: Frame | None = None
         self._model: GraphicalModel | None = None
         self._finished = False
@@ -83,24 +82,24 @@ class TreeLearner:
         return Offer(tuple(opened), self._expected([self.plan.candidates[number] for number in opened]))
 
     def again(self) -> int:
-        """The measured candidate with the most noise in all, repeated ones counted."""
-        worst = max(self._joints, key=lambda axes: self._joints[axes].values.size / math.sqrt(self._times[axes]))
-        return self.plan.candidates.index(worst)
+        """The measured candidate with the most noise in all."""
+        worst = max(self._joints.values(), key=lambda joint: joint.values.size * math.sqrt(float(joint.variance)))
+        return self.plan.candidates.index(worst.attributes)
 
     def learn(self, joint: Noisy) -> None:
         """Read one more marginal and fit on."""
         names = self.frame.names
         axes = tuple(names.index(name) for name in joint.attributes)
         values, variance = joint.counts.astype(np.float64), float(joint.variance)
-        times = self._times.get(axes, 0)
         if joint.candidates and axes not in self.plan.before:  # chosen among all that were open
             gaps = np.rint(values - self._expected([axes])[0]).astype(np.int64)
             self._excess = worth(gaps, deviation=math.sqrt(variance), loss=self.plan.loss)
             self._among = joint.candidates
-        if times:
-            values = (self._joints[axes].values * times + values) / (times + 1)
-        self._times[axes] = times + 1
-        self._joints[axes] = Target(axes, values, np.array(variance / (times + 1)))
+        if axes in self._joints:
+            known, parts = self._joints[axes], (1 / float(self._joints[axes].variance), 1 / variance)
+            values = (known.values * parts[0] + values * parts[1]) / sum(parts)
+            variance = 1 / sum(parts)
+        self._joints[axes] = Target(axes, values, np.array(variance))
         self._finished = False
         self._fit(EVALUATIONS)
 

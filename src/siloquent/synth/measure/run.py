@@ -175,7 +175,8 @@ def _round(run: Run, exact: Sequence[Integers], learner: Learner, share: float) 
     """Choose one open candidate and count it.
 
     Privacy:
-        One round of ``plan.selection`` and ``plan.joint``; where nothing is open, the latter alone.
+        One round of ``plan.selection`` and ``plan.noise_of`` the chosen one; where nothing is open, ``plan.joint``
+        alone. A pair of ``plan.before`` is chosen once at most, so its noise is drawn no more often than was charged.
     """
 
     def made() -> list[Noisy]:
@@ -188,8 +189,9 @@ def _round(run: Run, exact: Sequence[Integers], learner: Learner, share: float) 
             chosen = offer.candidates[choose(scores, selection=plan.selection)]
         else:
             chosen = learner.again()
-        names = tuple(plan.names[axis] for axis in plan.candidates[chosen])
-        counts = noisy(exact[chosen], plan.joint)
-        return [Noisy("joint", names, counts, plan.joint.variance, candidates=len(offer.candidates))]
+        axes = plan.candidates[chosen]
+        noise = plan.noise_of(axes, again=not offer.candidates)
+        names, counts = tuple(plan.names[axis] for axis in axes), noisy(exact[chosen], noise)
+        return [Noisy("joint", names, counts, noise.variance, candidates=len(offer.candidates))]
 
     return made

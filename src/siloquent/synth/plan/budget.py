@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -94,14 +94,17 @@ def selection_for(law: Law, amount: Fraction, *, rounds: int, sensitivity: int) 
     return Selection(law, rounds, Fraction(math.isqrt(math.floor(squared * _FINE**2)), _FINE), sensitivity)
 
 
-def two_thirds(cells: Sequence[int]) -> list[Fraction]:
+def two_thirds(cells: Sequence[int], *, even: Collection[int] = ()) -> list[Fraction]:
     """Shares of a budget that make the summed error of all cells least: proportional to cells^(2/3), within 4 x.
 
+    Args:
+        even: Places that get at least an even share.
     Source:
         Lagrange: sum_a K_a sd_a is least, for a fixed sum of 1/sd_a^2, where 1/sd_a^2 ~ K_a^(2/3); as in "PrivSyn:
         Differentially Private Data Synthesis" (USENIX Security 2021).
     """
     raw = [max(each, 1) ** (2 / 3) for each in cells]
     mean = sum(raw) / len(raw)
-    bounded = [Fraction(round(min(max(each / mean, 0.25), 4.0) * _FINE), _FINE) for each in raw]
+    least = [1.0 if place in even else 0.25 for place in range(len(raw))]
+    bounded = [Fraction(round(min(max(w / mean, low), 4.0) * _FINE), _FINE) for w, low in zip(raw, least, strict=True)]
     return [each / sum(bounded) for each in bounded]

@@ -45,7 +45,8 @@ JUDGES = 3
 MOST_TRIPLE = 3_000
 """The most cells of a marginal of three columns."""
 PARTS_SEEN, POOR = 12, 0.25
-MOST_FIRST = 3  # pairs of soft constraints come first where they take at most one round in so many
+BEFORE = 2
+"""What a pair of a soft constraint's columns costs, in rounds; such pairs are counted first where they are few."""
 HOPELESS = 20
 """A round whose noise is more than a twentieth of the table in every cell teaches nothing."""
 
@@ -58,7 +59,7 @@ class Effort:
     cells: int
 
 
-EFFORTS = {"fast": Effort(1.4, 50_000), "default": Effort(2.6, 400_000), "best": Effort(3.2, 1_000_000)}
+EFFORTS = {"fast": Effort(1.2, 50_000), "default": Effort(1.8, 400_000), "best": Effort(2.2, 1_000_000)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +72,9 @@ class TreePlan:
         levels: How many levels each attribute may have.
         tables: Functional dependencies whose histogram is measured, with its noise.
         selection: The choice of marginals.
-        joint: The noise of a chosen marginal.
+        before: Pairs that are counted before all others: of the columns that one soft constraint speaks of. A rate of
+            few pairs of rows often hangs on rare values, whose joints are never what the model gets most wrong.
+        joint: The noise of a chosen marginal, and ``joint_before``, of a pair that is counted before others.
         bought: Soft constraints over two rows whose rate is measured, by number, and ``rate_noise``, theirs.
         report: The noise of the mean 1-way error, of the mean 2-way error and, with a target, of right answers of
             classifiers; empty without a report.
@@ -87,7 +90,9 @@ class TreePlan:
     levels: tuple[int, ...]
     tables: tuple[tuple[TableNeed, Noise], ...]
     selection: Selection
+    before: frozenset[tuple[int, ...]]
     joint: Noise | None
+    joint_before: Noise | None
     report: tuple[Noise, ...]
     bought: tuple[int, ...]
     rate_noise: Noise | None
@@ -105,17 +110,6 @@ class TreePlan:
         return LOSS_BESIDE_TARGETS if self.spec.targets else LOSS
 
     @property
-    def before(self) -> frozenset[tuple[int, ...]]:
-        """Pairs that are counted before all others: of the columns that one soft constraint speaks of.
-
-        A rate of few pairs of rows often hangs on rare values, whose joints are never what the model gets most wrong.
-        """
-        place = {name: i for i, name in enumerate(self.compiled.modelled)}
-        sets = [sorted({place[name] for name in one.attributes if name in place}) for one in self.compiled.soft]
-        pairs = {pair for axes in sets for pair in combinations(axes, 2)}
-        return frozenset(pairs) if MOST_FIRST * len(pairs) <= self.rounds else frozenset()
-
-    @property
     def rounds(self) -> int:
         """How many marginals are chosen."""
         return self.selection.rounds
@@ -130,11 +124,24 @@ class TreePlan:
     def event(self) -> Event:
         """Everything that the run may release."""
         fine = [noise.event for noise, levels in zip(self.one_way, self.levels, strict=True) for _ in range(levels)]
-        joints = [] if self.joint is None else [self.joint.event] * self.rounds
         report = [noise.event for noise in self.report]
         tables = [noise.event for _, noise in self.tables]
         rates = [] if self.rate_noise is None else [self.rate_noise.event]
-        return Composed(tuple(chain(fine, tables, self.selection.events, joints, rates, report)))
+        return Composed(tuple(chain(fine, tables, self.selection.events, self._counts, rates, report)))
+
+    @property
+    def _counts(self) -> list[Event]:
+        """The counts of joints, in the worst case: every pair of ``before`` once."""
+        if self.joint is None or self.joint_before is None:
+            return []
+        first = len(self.before)
+        return [self.joint_before.event] * first + [self.joint.event] * (self.rounds - first)
+
+    def noise_of(self, axes: tuple[int, ...], *, again: bool = False) -> Noise:
+        """The noise of a joint that was chosen, or is counted once more."""
+        noise = self.joint_before if axes in self.before and not again else self.joint
+        assert noise is not None
+        return noise
 
     @property
     def price(self) -> Fraction:
@@ -230,8 +237,7 @@ class TreePlan:
             found.append((f"table of constraint {need.constraint}", price(noise.event), noise.deviation))
         if self.joint is not None:
             found.append((f"choices of {self._joints}", price(*self.selection.events), None))
-            counts = price(*[self.joint.event] * self.rounds)
-            found.append((f"counts of {self._joints}", counts, self.joint.deviation))
+            found.append((f"counts of {self._joints}", price(*self._counts), self.joint.deviation))
         if self.rate_noise is not None:
             found.append(("rates of soft constraints", price(self.rate_noise.event), None))
         if self.report:
@@ -326,14 +332,18 @@ def _split(
     effort = EFFORTS[spec.quality]
     candidates = _candidates(spec, compiled.modelled, schema)
     rounds = min(round(effort.rounds * len(fines)), len(candidates), MOST_ROUNDS)
+    before = _before(compiled, rounds)
+    rounds = min(rounds + len(before), len(candidates), MOST_ROUNDS)
     left = amount * (1 - sum(shares) - spec.shares)
-    weights = two_thirds([min(len(fine.starts), 256) for fine in fines])
+    spoken = [i for i, name in enumerate(compiled.modelled) if any(name in one.attributes for one in compiled.soft)]
+    weights = two_thirds([min(len(fine.starts), 256) for fine in fines], even=spoken)
     first = amount * ONE_WAY if rounds else left
     one_way = tuple(noise_for(law, first * w / n, unit) for w, n in zip(weights, levels, strict=True))
     rest = left - first
     chosen = schema.unit.max_rows * (2 if schema.replace_one else 1)
     selection = selection_for(law, rest * SELECTION, rounds=rounds, sensitivity=chosen)
-    joint = noise_for(law, rest * (1 - SELECTION) / rounds, unit) if rounds else None
+    each = rest * (1 - SELECTION) / max(rounds + (BEFORE - 1) * len(before), 1)
+    joint, joint_before = (noise_for(law, each * n, unit) if rounds else None for n in (1, BEFORE))
     bought = _bought(spec, compiled)
     made = TreePlan(
         spec=spec,
@@ -345,7 +355,9 @@ def _split(
         levels=levels,
         tables=tuple(tables),
         selection=selection,
+        before=before,
         joint=joint,
+        joint_before=joint_before,
         report=_report(spec, schema, compiled.modelled, amount, law),
         bought=bought,
         rate_noise=_rate_noise(spec, schema, len(bought), amount, law),
@@ -354,6 +366,14 @@ def _split(
     )
     _require_worth(made, schema)
     return made
+
+
+def _before(compiled: CompiledConstraints, rounds: int) -> frozenset[tuple[int, ...]]:
+    """The pairs of the columns of each soft constraint; none where they are more than half of the other rounds."""
+    place = {name: i for i, name in enumerate(compiled.modelled)}
+    sets = [sorted({place[name] for name in one.attributes if name in place}) for one in compiled.soft]
+    pairs = {pair for axes in sets for pair in combinations(axes, 2)}
+    return frozenset(pairs) if 2 * len(pairs) <= rounds else frozenset()
 
 
 def _candidates(spec: SynthSpec, modelled: tuple[str, ...], schema: TableSchema) -> tuple[tuple[int, ...], ...]:

@@ -16,9 +16,9 @@ from siloquent.privacy import Event, event_from_json, event_to_json
 from siloquent.releases.arrays import pack, unpack
 
 FORMAT = 1
-RULES = 1
-"""How a model follows from measurements: bins, joints, fit. Whatever changes that takes the next number, so that a
-release of an earlier version is refused in words and never read by rules that it was not made by."""
+RULES = 2
+"""How model and rows follow from measurements: bins, joints, fit, draws. Whatever changes that takes the next number,
+so that a release of an earlier version is refused in words and never read by rules that it was not made by."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,94 @@
+"""Values inside a group, for columns that a soft constraint compares: they follow another column as groups do."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.maths.graphical.fit import GraphicalModel
+
+if TYPE_CHECKING:
+    from siloquent.synth.estimate.frame import Frame
+
+Floats = NDArray[np.float64]
+
+LEAST = 1e-22
+"""e^-50: what a mask leaves of a probability is nothing."""
+_MOST = math.log(20.0)
+"""Odds of a value beside another column's group are trusted up to here."""
+
+
+def weights_inside(frame: Frame, place: int) -> Floats:
+    """Weights of the runs of one column in each of its groups, shape (groups, runs)."""
+    group = frame.groups[place]
+    made = np.zeros((frame.sizes[place], len(group)))
+    made[group, np.arange(len(group))] = np.maximum(frame.shares[place], LEAST)
+    return made
+
+
+def partners(frame: Frame, model: GraphicalModel) -> dict[int, int]:
+    """For each ordered column that a soft constraint compares with others, the one of them that tells most about it."""
+    pairs: set[tuple[int, int]] = set()
+    for one in frame.compiled.soft:
+        ordered = [p for p, fine in enumerate(frame.fines) if fine.ordered and fine.name in one.attributes]
+        pairs.update(combinations(ordered, 2))
+    found: dict[int, tuple[float, int]] = {}
+    for pair in sorted(pairs):
+        told = _told(np.asarray(model.marginal(pair)))
+        for place, other in (pair, pair[::-1]):
+            found[place] = max(found.get(place, (0.0, other)), (told, other))
+    return {place: other for place, (_, other) in found.items()}
+
+
+def _told(joint: Floats) -> float:
+    """Mutual information, in nats."""
+    apart = np.outer(joint.sum(axis=1), joint.sum(axis=0))
+    held = joint > 0
+    return float((joint[held] * np.log(joint[held] / apart[held])).sum())
+
+
+def weights_beside(frame: Frame, place: int, joint: Floats) -> Floats:
+    """Weights of the runs of one column in each of its groups beside each group of a partner.
+
+    The odds of a group beside the partner's are those of its middle; between two middles they are interpolated along
+    the ranks. Averaged over the partner's groups, each run keeps its share, nearly.
+
+    Args:
+        joint: Probabilities, shape (groups of the partner, groups of the column).
+    Returns:
+        Shape (partner's groups x groups, runs).
+    """
+    group, shares = frame.groups[place], frame.shares[place]
+    ordered = np.arange(len(group)) < frame.fines[place].ordered
+    ranks = np.cumsum(shares) - shares / 2
+    size = frame.sizes[place]
+    mass = np.maximum(np.bincount(group, weights=shares, minlength=size), 1e-12)
+    middles = np.bincount(group, weights=shares * ranks, minlength=size) / mass
+    apart = np.outer(joint.sum(axis=1), joint.sum(axis=0))
+    floor = 1 / (2 * frame.total)
+    odds = np.clip(np.log((joint + floor) / (apart + floor)), -_MOST, _MOST)
+    known = np.unique(group[ordered])
+    order = known[np.argsort(middles[known])]
+    tilt = np.ones((len(joint), len(group)))
+    for row, line in enumerate(odds):
+        tilt[row, ordered] = np.exp(_line(ranks[ordered], middles[order], line[order]))
+    inside = weights_inside(frame, place)
+    made = tilt[:, None, :] * inside
+    made /= made.sum(axis=2, keepdims=True)
+    beside = joint / np.maximum(joint.sum(axis=0), 1e-300)
+    mean = np.einsum("pg,pgr->gr", beside, made)
+    made *= np.divide(inside / mass[:, None], mean, out=np.zeros_like(mean), where=mean > 0)
+    return np.asarray(made.reshape(len(joint) * size, len(group)))
+
+
+def _line(at: Floats, known: Floats, values: Floats) -> Floats:
+    """Linear between known points and beyond the outer two."""
+    if len(known) == 1:
+        return np.zeros_like(at)
+    place = np.clip(np.searchsorted(known, at) - 1, 0, len(known) - 2)
+    slope = (values[place + 1] - values[place]) / np.maximum(known[place + 1] - known[place], 1e-12)
+    return np.asarray(np.clip(values[place] + slope * (at - known[place]), -_MOST, _MOST))
