@@ -212,9 +212,9 @@ def verify_release(
 
 
 def _name_problems(folder: Path, manifest: Manifest) -> list[str]:
-    """A sketch may be kept under any name, but not under that of another release."""
+    """A release may be kept under any name, but not under that of another release."""
     name = folder.resolve().name
-    if name == manifest.id or (manifest.task == "sketch" and not _ID.fullmatch(name)):
+    if name == manifest.id or not _ID.fullmatch(name):
         return []
     return [f"The folder is named {name!r}, and the release in it {manifest.id!r}."]
 

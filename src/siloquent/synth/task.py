@@ -12,7 +12,7 @@ from siloquent.ledger import Permit, Stored
 from siloquent.synth.engines import Learner, Plan, learned, learner_for, measured_by, model_by, plan
 from siloquent.synth.measure import Journal
 from siloquent.synth.references import reference_digests, reference_tables
-from siloquent.synth.spec.measured import measurements_from_bytes
+from siloquent.synth.spec.measured import RULES, measurements_from_bytes
 from siloquent.synth.spec.release import SyntheticRelease
 from siloquent.synth.spec.spec import SynthSpec
 
@@ -120,10 +120,10 @@ def _plain(text: str) -> dict[str, object]:
 
 
 def _journal(session: Session, charge: Charge, progress: Callable[[int], None] | None) -> Journal:
-    """Finished steps lie beside the workspace's releases, under a name that only this request has."""
+    """Finished steps lie beside the workspace's releases, under a name that only this request has under these rules."""
     if charge.own_key is None:
         return Journal(None, progress)
-    name = hashlib.sha256(f"{session.ledger.id}|{charge.own_key}|{charge.digest}".encode()).hexdigest()[:32]
+    name = hashlib.sha256(f"{session.ledger.id}|{charge.own_key}|{charge.digest}|{RULES}".encode()).hexdigest()[:32]
     return Journal(Path(session.workspace.folder) / "runs" / name, progress)
 
 

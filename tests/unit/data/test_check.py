@@ -147,6 +147,14 @@ def test_violations_of_every_kind_of_constraint_are_counted(constraint: str) -> 
     assert violated.subject.startswith("constraint 1 (")
 
 
+def test_what_a_soft_constraint_allows_is_told_and_is_no_fault() -> None:
+    rule = 'kind = "denial", not = "t1.ward = t2.ward", hard = false'
+    report = check(opened(clinic_schema(more=f"constraint = [{{ {rule} }}]"), rows({}, {}, {"ward": "B"}))[0])
+    [told] = [f for f in report.findings if f.subject.startswith("constraint 1")]
+    assert (told.kind, told.count, told.is_problem, "allows" in told.sentence) == ("allowed", 2, False, True)
+    assert report.is_clean
+
+
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
 def test_rows_that_keep_a_constraint_are_not_reported(constraint: str) -> None:
     report = check(opened(clinic_schema(more=f"constraint = [{{ {constraint} }}]"), rows({"ward": "C"}))[0])

@@ -58,3 +58,14 @@ def test_independent_columns_change_nothing(made: SyntheticRelease) -> None:
     tilted /= np.maximum(tilted.sum(axis=1, keepdims=True), 1e-300)
     held = np.flatnonzero(mass > 1e-9)
     assert np.allclose(tilted.reshape(2, *plain.shape)[:, held], plain[held], atol=0.01)
+
+
+def test_a_condition_leaves_the_law_of_what_it_lets_pass(made: SyntheticRelease) -> None:
+    frame, fitted = made.model.frame, made.model.fitted
+    place, other = frame.names.index("age"), frame.names.index("weight")
+    joint = fitted.marginal((other, place))
+    kept = np.where(np.arange(len(frame.shares[place])) % 2 == 0, frame.shares[place], 0.0)
+    plain, some = weights_beside(frame, place, joint), weights_beside(frame, place, joint, kept=kept)
+    passing = (kept > 0) & (plain > 1e-12)
+    assert np.allclose(some[passing], plain[passing])
+    assert some[:, kept == 0].max() <= 1e-22

@@ -79,7 +79,9 @@ class _Checker:
             count, what = self._repeated(constraint), "combinations that occur more than once"
         else:
             count, what = self._dependency(constraint), f"combinations with more than one {constraint.rhs}"
-        if count:
+        if count and not isinstance(constraint, Key) and not constraint.hard:
+            yield Finding("allowed", subject, count, f"{count:,} {what}; the constraint is soft and allows them.")
+        elif count:
             yield Finding("violated", subject, count, f"{count:,} {what}.", _fix(constraint))
 
     def _column(self, attribute: str) -> Column:
@@ -112,7 +114,7 @@ class _Checker:
         compared = [self._compared(c) for c in constraint.comparisons]
         if not constraint.is_binary:
             query = exp.select("1").from_(self._rows(constraint.attributes, "t1")).where(*compared)
-            return self._count(query), "rows do what no row may"
+            return self._count(query), "rows do what no row should"
         most = None if self._candidates(constraint) <= MOST_CANDIDATES else MOST_PAIRED
         pairs = exp.select("1").from_(self._rows(constraint.attributes, "t1", most=most))
         pairs = pairs.join(self._rows(constraint.attributes, "t2", most=most), on=exp.and_(*compared))
@@ -120,7 +122,7 @@ class _Checker:
         alone = exp.select("1").from_(self._rows(constraint.attributes, "t1", most=most))
         alone = alone.where(*(self._compared(c, alone=True) for c in constraint.comparisons))
         among = f" among the first {most:,} rows" if most else ""
-        return self._count(pairs) - self._count(alone), f"pairs of rows do what no two rows may{among}"
+        return self._count(pairs) - self._count(alone), f"pairs of rows do what no two rows should{among}"
 
     def _candidates(self, constraint: DenialConstraint) -> int:
         """How many pairs of rows agree where the constraint asks for it, and so have to be compared."""
@@ -188,7 +190,7 @@ class _Checker:
 def _fix(constraint: FunctionalDependency | DenialConstraint | Key) -> str:
     if isinstance(constraint, Key):
         return "leave the key out, or mend the source"
-    return "hard = false, weight = 1 in the constraint, or mend the source" if constraint.hard else ""
+    return "hard = false, weight = 1 in the constraint, or mend the source"
 
 
 def _same_attribute(comparison: Comparison) -> bool:

@@ -16,9 +16,10 @@ Kind = Literal[
     "no_user",
     "over_max_rows",
     "violated",
+    "allowed",
     "not_checked",
 ]
-NOTES: tuple[Kind, ...] = ("extra_column", "null", "outside", "unlisted", "over_max_rows", "not_checked")
+NOTES: tuple[Kind, ...] = ("extra_column", "null", "outside", "unlisted", "over_max_rows", "allowed", "not_checked")
 """Findings that are no fault: the declaration itself says what becomes of such rows."""
 
 

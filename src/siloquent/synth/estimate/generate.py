@@ -21,12 +21,19 @@ MOST_PARENTS, FEW_CELLS = 2, 16
 
 
 def draw(
-    frame: Frame, model: GraphicalModel, *, rows: int, seed: int, rates: Mapping[int, float] | None = None
+    frame: Frame,
+    model: GraphicalModel,
+    *,
+    rows: int,
+    seed: int,
+    rates: Mapping[int, float] | None = None,
+    whole: tuple[Frame, GraphicalModel] | None = None,
 ) -> NDArray[np.int32]:
     """``rows`` rows as cells of ``frame.compiled.attributes``, every hard constraint kept.
 
     Args:
         rates: Of soft constraints over two rows, by their number: the rows break them so often, as nearly as can be.
+        whole: Frame and model of all rows, where ``frame`` and ``model`` are of those that meet a condition.
     Raises:
         ConstraintProblem: So many rows cannot be had under a key.
         SiloquentError: A hard constraint is broken after all passes: our bug, nothing may be released.
@@ -34,11 +41,15 @@ def draw(
     random = np.random.default_rng(seed)
     groups = draw_groups(model, rows, random)
     made = np.zeros((rows, len(frame.compiled.attributes)), dtype=np.int32)
-    beside = partners(frame, model)
+    all_frame, all_model = whole or (frame, model)
+    beside = partners(all_frame, all_model)
     for place, name in enumerate(frame.names):
         own = groups[place] if place in beside.values() else groups.pop(place)
         other = beside.get(place)
-        followed = None if other is None else (groups[other], model.marginal((other, place)))
+        followed = None
+        if other is not None:
+            weights = weights_beside(all_frame, place, all_model.marginal((other, place)), kept=frame.shares[place])
+            followed = (groups[other], weights)
         made[:, frame.compiled.column(name)] = refined(frame, place, own, random, beside=followed)
     of_cells = {name: frame.group_of_cells(place) for place, name in enumerate(frame.names)}
     kept = keep(made, frame.compiled, frame.tables, random, groups=of_cells, in_place=True)
@@ -91,13 +102,13 @@ def refined(
     """Cells of one attribute: a run by its share in the group, then any cell of the run.
 
     Args:
-        beside: The groups of another attribute that runs follow too, and the joint law of its groups and ours.
+        beside: The groups of another attribute that runs follow too, and their weights beside each of its groups.
     """
     fine, codes = frame.fines[place], groups.astype(np.int64)
     if beside is None:
         table = weights_inside(frame, place)
     else:
-        table = weights_beside(frame, place, beside[1])
+        table = beside[1]
         codes += beside[0].astype(np.int64) * frame.sizes[place]
     runs = systematic(codes, table, random)
     widths = fine.widths[runs]

@@ -101,9 +101,13 @@ class TreeModel:
         }
 
     def _where(self, rows: int, condition: Condition, seed: int) -> NDArray[np.int32]:
-        frame, fitted = condition.applied(self.frame, self.fitted)
+        whole = self.frame, self.fitted
+        frame, fitted = condition.applied(*whole)
         return rows_that_meet(
-            condition, rows, lambda wanted: draw(frame, fitted, rows=wanted, seed=seed), self.frame.compiled
+            condition,
+            rows,
+            lambda wanted: draw(frame, fitted, rows=wanted, seed=seed, whole=whole),
+            self.frame.compiled,
         )
 
 

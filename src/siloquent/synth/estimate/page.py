@@ -113,7 +113,10 @@ def _pairs(report: QualityReport) -> str:
     for pair in report.pairs:
         a, b = names.index(pair.first), names.index(pair.second)
         grid[a][b] = grid[b][a] = pair.off
-    words = Words("How far pairs may be off", "One place a pair of columns: the bound on its total variation.")
+    words = Words(
+        "How far pairs may be off",
+        "One place a pair of columns: the bound on its total variation, 1 where none is known.",
+    )
     picture = HeatMap(words, grid, across=names, up=names).svg()
     lines = [(pair.first, pair.second, pair.measured, pair.off) for pair in report.pairs]
     table = _table(("column", "column", "measured", "may be off by"), lines)

@@ -86,7 +86,7 @@ def _tuple(values: NDArray[np.float64]) -> tuple[float, ...]:
 
 
 def _pairs(learner: TreeLearner) -> tuple[Pair, ...]:
-    """What noise does to measured pairs; what the choices say about the others.
+    """What noise does to measured pairs; what the choices say about others; 1 for what was too large to be chosen.
 
     Source:
         Exponential mechanism, utility bound: with probability 1 - beta no open candidate beats the chosen one by more
@@ -100,9 +100,11 @@ def _pairs(learner: TreeLearner) -> tuple[Pair, ...]:
         if len(axes) != 2:
             continue
         cells = math.prod(frame.sizes[axis] for axis in axes)
-        noise = math.sqrt(2 / math.pi) * plan.noise_of(axes).deviation * cells / (2 * frame.total)
         measured = learner.has_measured(axes)
-        off = noise if measured else noise + learner.left_out(MISSED) / (2 * frame.total)
+        noise = plan.noise_of(axes, again=not measured).deviation
+        off = math.sqrt(2 / math.pi) * noise * cells / (2 * frame.total)
+        if not measured:
+            off = off + learner.left_out(MISSED) / (2 * frame.total) if axes in learner.last_open else 1.0
         made.append(Pair(frame.names[axes[0]], frame.names[axes[1]], measured, round(min(off, 1.0), 4)))
     return tuple(made)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from siloquent.maths.graphical.fit import GraphicalModel, Target, fit
 from siloquent.maths.graphical.marginals import Spreader, conditioned
+from siloquent.maths.graphical.tree import JunctionTree
 from siloquent.maths.graphical.triangulate import cells, cliques, mask_of
 from siloquent.synth.estimate.frame import Frame, frame_of, rate_read
 from siloquent.synth.estimate.judges import Judges, trained
@@ -30,8 +32,8 @@ EVALUATIONS = 12
 """Passes of belief propagation after each round; the next round goes on from there."""
 LAST_EVALUATIONS = 250
 GROWTH = 1 / 3
-MOST_CELLS = 3_000
-"""The most cells of one marginal."""
+MOST_CELLS = {2: 20_000, 3: 3_000}
+"""The most cells of a marginal of two columns, and of three."""
 
 
 class TreeLearner:
@@ -44,6 +46,8 @@ class TreeLearner:
         self._model: GraphicalModel | None = None
         self._finished = False
         self._excess, self._among = 0, 1
+        self._looked: tuple[float, tuple[Axes, ...], JunctionTree] | None = None
+        self._learned = 0
         self.rates: dict[int, float] = dict(plan.rates)
 
     @property
@@ -66,23 +70,39 @@ class TreeLearner:
 
     def offer(self, share: float) -> Offer:
         """Unmeasured candidates that keep the model within its size, with what the model expects of them."""
-        sizes, limit = self.frame.sizes, self.plan.effort.cells * min(1.0, share + GROWTH)
-        known = [mask_of(axes) for axes in (*self._joints, *self.frame.masks)]
-        within = [set(clique.attributes) for clique in self.model.tree.cliques]
-        opened = []
-        for number, axes in enumerate(self.plan.candidates):
-            if axes in self._joints or math.prod(sizes[axis] for axis in axes) > MOST_CELLS:
-                continue
-            held = any(set(axes) <= clique for clique in within)
-            size = self.model.tree.cells if held else cells(sizes, cliques(sizes, [*known, mask_of(axes)]))
-            if size <= limit:
-                opened.append(number)
+        opened = self._opened(share, tuple(self._joints), self.model.tree)
         before = [number for number in opened if self.plan.candidates[number] in self.plan.before]
         opened = before or opened
         return Offer(tuple(opened), self._expected([self.plan.candidates[number] for number in opened]))
 
-    def again(self) -> int:
-        """The measured candidate with the most noise in all."""
+    def _opened(self, share: float, joints: tuple[Axes, ...], tree: JunctionTree) -> list[int]:
+        """The candidates that are open beside these joints; where none ever was, the smallest that can be held."""
+        sizes, limit = self.frame.sizes, self.plan.effort.cells * min(1.0, share + GROWTH)
+        known = [mask_of(axes) for axes in (*joints, *self.frame.masks)]
+        within = [set(clique.attributes) for clique in tree.cliques]
+
+        def size(axes: Axes) -> int:
+            held = any(set(axes) <= clique for clique in within)
+            return tree.cells if held else cells(sizes, cliques(sizes, [*known, mask_of(axes)]))
+
+        def own(number: int) -> int:
+            return math.prod(sizes[axis] for axis in self.plan.candidates[number])
+
+        left = [number for number, axes in enumerate(self.plan.candidates) if axes not in joints]
+        opened = [
+            n
+            for n in left
+            if own(n) <= MOST_CELLS[len(self.plan.candidates[n])] and size(self.plan.candidates[n]) <= limit
+        ]
+        if opened or joints or not left:
+            return opened
+        smallest = min(left, key=own)
+        return [smallest] if size(self.plan.candidates[smallest]) <= self.plan.effort.cells else []
+
+    def again(self) -> int | None:
+        """The measured candidate with the most noise in all; None where no joint could be measured."""
+        if not self._joints:
+            return None
         worst = max(self._joints.values(), key=lambda joint: joint.values.size * math.sqrt(float(joint.variance)))
         return self.plan.candidates.index(worst.attributes)
 
@@ -92,6 +112,7 @@ class TreeLearner:
         axes = tuple(names.index(name) for name in joint.attributes)
         values, variance = joint.counts.astype(np.float64), float(joint.variance)
         if joint.candidates and axes not in self.plan.before:  # chosen among all that were open
+            self._looked = (self._learned / self.plan.rounds, tuple(self._joints), self.model.tree)
             gaps = np.rint(values - self._expected([axes])[0]).astype(np.int64)
             self._excess = worth(gaps, deviation=math.sqrt(variance), loss=self.plan.loss)
             self._among = joint.candidates
@@ -100,6 +121,7 @@ class TreeLearner:
             values = (known.values * parts[0] + values * parts[1]) / sum(parts)
             variance = 1 / sum(parts)
         self._joints[axes] = Target(axes, values, np.array(variance))
+        self._learned += 1
         self._finished = False
         self._fit(EVALUATIONS)
 
@@ -139,7 +161,7 @@ class TreeLearner:
         return any(set(axes) <= set(measured) for measured in self._joints)
 
     def left_out(self, beta: float) -> float:
-        """With probability 1 - ``beta``, how many rows the model had in wrong cells of any candidate that was left.
+        """With probability 1 - ``beta``, how many rows the model had in wrong cells of any candidate that was open.
 
         More than noise alone would seem to do, at the last choice; the chosen one's own is read off its noisy counts.
         """
@@ -147,6 +169,11 @@ class TreeLearner:
         if not selection.rounds:
             return 0.0
         return max(self._excess, 0) + math.log(max(self._among, 2) / beta) / float(selection.rate)
+
+    @cached_property
+    def last_open(self) -> frozenset[Axes]:
+        """What was open at the last choice among all; nothing is known of other candidates that were not measured."""
+        return frozenset(self.plan.candidates[n] for n in (self._opened(*self._looked) if self._looked else ()))
 
     @property
     def cliques(self) -> tuple[tuple[str, ...], ...]:

@@ -46,12 +46,12 @@ def partners(frame: Frame, model: GraphicalModel) -> dict[int, int]:
 
 def _told(joint: Floats) -> float:
     """Mutual information, in nats."""
-    apart = np.outer(joint.sum(axis=1), joint.sum(axis=0))
-    held = joint > 0
-    return float((joint[held] * np.log(joint[held] / apart[held])).sum())
+    one, other = (np.log(np.maximum(joint.sum(axis=axis), 1e-300)) for axis in (1, 0))
+    logs = np.log(np.maximum(joint, 1e-300)) - one[:, None] - other
+    return float((joint * logs).sum())
 
 
-def weights_beside(frame: Frame, place: int, joint: Floats) -> Floats:
+def weights_beside(frame: Frame, place: int, joint: Floats, *, kept: Floats | None = None) -> Floats:
     """Weights of the runs of one column in each of its groups beside each group of a partner.
 
     The odds of a group beside the partner's are those of its middle; between two middles they are interpolated along
@@ -59,6 +59,7 @@ def weights_beside(frame: Frame, place: int, joint: Floats) -> Floats:
 
     Args:
         joint: Probabilities, shape (groups of the partner, groups of the column).
+        kept: The part of each run's share that a condition lets pass; all of it without one.
     Returns:
         Shape (partner's groups x groups, runs).
     """
@@ -71,7 +72,7 @@ def weights_beside(frame: Frame, place: int, joint: Floats) -> Floats:
     apart = np.outer(joint.sum(axis=1), joint.sum(axis=0))
     floor = 1 / (2 * frame.total)
     odds = np.clip(np.log((joint + floor) / (apart + floor)), -_MOST, _MOST)
-    known = np.unique(group[ordered])
+    known = np.flatnonzero(np.bincount(group[ordered], weights=shares[ordered], minlength=size) > 0)
     order = known[np.argsort(middles[known])]
     tilt = np.ones((len(joint), len(group)))
     for row, line in enumerate(odds):
@@ -81,7 +82,10 @@ def weights_beside(frame: Frame, place: int, joint: Floats) -> Floats:
     made /= made.sum(axis=2, keepdims=True)
     beside = joint / np.maximum(joint.sum(axis=0), 1e-300)
     mean = np.einsum("pg,pgr->gr", beside, made)
-    made *= np.divide(inside / mass[:, None], mean, out=np.zeros_like(mean), where=mean > 0)
+    made *= np.divide(inside / mass[:, None], mean, out=np.ones_like(mean), where=mean > 0)
+    if kept is not None:
+        made *= np.divide(kept, shares, out=np.zeros_like(kept), where=shares > 0)
+        made = np.maximum(made, np.where(inside > 0, LEAST, 0.0))
     return np.asarray(made.reshape(len(joint) * size, len(group)))
 
 

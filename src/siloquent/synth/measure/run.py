@@ -37,8 +37,8 @@ class Learner(Finished, Protocol):
         """The open candidates, when this share of the rounds is done; none where the model is as large as it may be."""
         ...
 
-    def again(self) -> int:
-        """The measured candidate that deserves more of the budget most."""
+    def again(self) -> int | None:
+        """The measured candidate that deserves more of the budget most; None without any."""
         ...
 
     def learn(self, joint: Noisy) -> None:
@@ -165,9 +165,9 @@ def _joints(run: Run, coarse: Sequence[Coarse], learner: Learner) -> list[Noisy]
     exact = run.counts(coarse, wanted)
     found = []
     for number in range(plan.rounds):
-        (joint,) = run.journal.step(_round(run, exact, learner, number / plan.rounds))
-        learner.learn(joint)
-        found.append(joint)
+        for joint in run.journal.step(_round(run, exact, learner, number / plan.rounds)):
+            learner.learn(joint)
+            found.append(joint)
     return found
 
 
@@ -176,19 +176,23 @@ def _round(run: Run, exact: Sequence[Integers], learner: Learner, share: float) 
 
     Privacy:
         One round of ``plan.selection`` and ``plan.noise_of`` the chosen one; where nothing is open, ``plan.joint``
-        alone. A pair of ``plan.before`` is chosen once at most, so its noise is drawn no more often than was charged.
+        alone, or nothing at all. A pair of ``plan.before`` is chosen once at most, so its noise is drawn no more often
+        than was charged.
     """
 
     def made() -> list[Noisy]:
         plan = run.plan
         assert plan.joint is not None
         offer = learner.offer(share)
+        chosen: int | None
         if offer.candidates:
             open_counts = [exact[candidate] for candidate in offer.candidates]
             scores = utilities(open_counts, offer.expected, deviation=plan.joint.deviation, loss=plan.loss)
             chosen = offer.candidates[choose(scores, selection=plan.selection)]
         else:
             chosen = learner.again()
+            if chosen is None:
+                return []
         axes = plan.candidates[chosen]
         noise = plan.noise_of(axes, again=not offer.candidates)
         names, counts = tuple(plan.names[axis] for axis in axes), noisy(exact[chosen], noise)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from siloquent.errors import AccuracyUnreachable
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, Event, ExponentialSelect, PermuteAndFlip
 from siloquent.privacy.prices import drawable
 
@@ -17,6 +18,8 @@ ONE_WAY = Fraction(1, 5)
 TABLES_LEAST, TABLES_MOST, TABLES_TOGETHER = Fraction(1, 50), Fraction(1, 20), Fraction(3, 20)
 SELECTION = Fraction(1, 20)
 _FINE = 2**20
+MOST_NOISE = 2**50
+"""The largest variance, or scale, that noise is drawn with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +60,12 @@ def noise_for(law: Law, amount: Fraction, sensitivity: int) -> Noise:
 
     Args:
         sensitivity: Squared L2 (gaussian) or L1 (laplace) change of the vector by one unit.
+    Raises:
+        AccuracyUnreachable: So much noise cannot be drawn.
     """
     wanted = Fraction(sensitivity) / (2 * amount if law == "gaussian" else amount)
+    if wanted > MOST_NOISE:
+        raise _too_small()
     return Noise(law, drawable(wanted), sensitivity)
 
 
@@ -87,18 +94,32 @@ class Selection:
 
 
 def selection_for(law: Law, amount: Fraction, *, rounds: int, sensitivity: int) -> Selection:
-    """The most decisive choice that costs no more than ``amount`` in all rounds together."""
+    """The most decisive choice that costs no more than ``amount`` in all rounds together.
+
+    Raises:
+        AccuracyUnreachable: It would decide nothing.
+    """
     if law == "laplace":
-        return Selection(law, rounds, Fraction(math.floor(amount / max(rounds, 1) * _FINE**2), _FINE**2), sensitivity)
-    squared = 8 * amount / max(rounds, 1)  # rho of r rounds of range g is r g^2 / 8
-    return Selection(law, rounds, Fraction(math.isqrt(math.floor(squared * _FINE**2)), _FINE), sensitivity)
+        reach = Fraction(math.floor(amount / max(rounds, 1) * _FINE**2), _FINE**2)
+    else:
+        squared = 8 * amount / max(rounds, 1)  # rho of r rounds of range g is r g^2 / 8
+        reach = Fraction(math.isqrt(math.floor(squared * _FINE**2)), _FINE)
+    if rounds and not reach:
+        raise _too_small()
+    return Selection(law, rounds, reach, sensitivity)
+
+
+def _too_small() -> AccuracyUnreachable:
+    return AccuracyUnreachable(
+        "The budget is so small that noise would be far larger than any table.", fix="a budget of epsilon 0.1 or more"
+    )
 
 
 def two_thirds(cells: Sequence[int], *, even: Collection[int] = ()) -> list[Fraction]:
     """Shares of a budget that make the summed error of all cells least: proportional to cells^(2/3), within 4 x.
 
     Args:
-        even: Places that get at least an even share.
+        even: Places whose least weight is the mean, not a quarter of it.
     Source:
         Lagrange: sum_a K_a sd_a is least, for a fixed sum of 1/sd_a^2, where 1/sd_a^2 ~ K_a^(2/3); as in "PrivSyn:
         Differentially Private Data Synthesis" (USENIX Security 2021).

@@ -168,11 +168,7 @@ class TreePlan:
     def outline(self) -> str:
         """The model in words."""
         columns = "1 column" if len(self.names) == 1 else f"{len(self.names)} columns"
-        return f"{columns}, {self._joints}, at most {self.effort.cells:,} cells"
-
-    @property
-    def _joints(self) -> str:
-        return "1 joint" if self.rounds == 1 else f"{self.rounds} joints"
+        return f"{columns}, {_joints(self.rounds)}, at most {self.effort.cells:,} cells"
 
     @property
     def expected_distance(self) -> float | None:
@@ -236,8 +232,14 @@ class TreePlan:
         for need, noise in self.tables:
             found.append((f"table of constraint {need.constraint}", price(noise.event), noise.deviation))
         if self.joint is not None:
-            found.append((f"choices of {self._joints}", price(*self.selection.events), None))
-            found.append((f"counts of {self._joints}", price(*self._counts), self.joint.deviation))
+            found.append((f"choices of {_joints(self.rounds)}", price(*self.selection.events), None))
+            first = len(self.before)
+            if first and self.joint_before is not None:
+                words = f"counts of {first} joints of soft constraints, first"
+                found.append((words, price(*self._counts[:first]), self.joint_before.deviation))
+            if self.rounds > first:
+                words = f"counts of {'the other ' if first else ''}{_joints(self.rounds - first)}"
+                found.append((words, price(*self._counts[first:]), self.joint.deviation))
         if self.rate_noise is not None:
             found.append(("rates of soft constraints", price(self.rate_noise.event), None))
         if self.report:
@@ -247,6 +249,10 @@ class TreePlan:
     def prices(self) -> tuple[tuple[str, float], ...]:
         """Each kind of step and its price."""
         return tuple((name, price) for name, price, _ in self.noises())
+
+
+def _joints(count: int) -> str:
+    return "1 joint" if count == 1 else f"{count} joints"
 
 
 def plan_tree(spec: SynthSpec, schema: TableSchema, *, tables: bool = True) -> TreePlan:

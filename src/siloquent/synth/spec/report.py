@@ -40,7 +40,8 @@ class Column:
 class Pair:
     """Two columns: whether their joint was measured, and by how much (total variation) the model may be off.
 
-    Of a measured pair this is what noise does to it; of another, a bound that holds with probability 95 percent.
+    Of a measured pair this is what noise does to it; of another, a bound that holds with probability 95 percent, or 1
+    where its joint was too large to be chosen, so that nothing is known.
     """
 
     first: str
