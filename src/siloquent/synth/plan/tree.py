@@ -59,7 +59,7 @@ class Effort:
     cells: int
 
 
-EFFORTS = {"fast": Effort(1.2, 50_000), "default": Effort(1.8, 400_000), "best": Effort(2.2, 1_000_000)}
+EFFORTS = {"fast": Effort(1.2, 50_000), "default": Effort(2.0, 400_000), "best": Effort(2.2, 1_000_000)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
