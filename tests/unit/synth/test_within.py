@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -69,3 +71,15 @@ def test_a_condition_leaves_the_law_of_what_it_lets_pass(made: SyntheticRelease)
     passing = (kept > 0) & (plain > 1e-12)
     assert np.allclose(some[passing], plain[passing])
     assert some[:, kept == 0].max() <= 1e-22
+
+
+def test_a_column_without_ordered_rows_is_left_as_it_is(made: SyntheticRelease) -> None:
+    frame = made.model.frame
+    place = frame.names.index("age")
+    empty = replace(
+        frame, shares=tuple(np.zeros_like(each) if i == place else each for i, each in enumerate(frame.shares))
+    )
+    joint = np.full((2, frame.sizes[place]), 0.5 / frame.sizes[place])
+    found = weights_beside(empty, place, joint).reshape(2, frame.sizes[place], -1)
+    assert np.isfinite(found).all()
+    assert ((found[0] > 0) == (weights_inside(empty, place) > 0)).all()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from siloquent.errors import RequestError
 from siloquent.synth.estimate.bins import CLEAR, bin_ordered, denoised, merge_rare, number_of_rows, projected
 from siloquent.synth.estimate.keep import Tables, coupling_mask, dependency_table, masks_of
-from siloquent.synth.plan.tree import RATE_STEPS
+from siloquent.synth.plan.side_steps import RATE_STEPS
 from siloquent.synth.spec.compiled import CompiledConstraints, Mask
 from siloquent.synth.spec.fine import Fine
 from siloquent.synth.spec.measured import Noisy

@@ -91,7 +91,7 @@ def weights_beside(frame: Frame, place: int, joint: Floats, *, kept: Floats | No
 
 def _line(at: Floats, known: Floats, values: Floats) -> Floats:
     """Linear between known points and beyond the outer two."""
-    if len(known) == 1:
+    if len(known) < 2:
         return np.zeros_like(at)
     place = np.clip(np.searchsorted(known, at) - 1, 0, len(known) - 2)
     slope = (values[place + 1] - values[place]) / np.maximum(known[place + 1] - known[place], 1e-12)

@@ -14,9 +14,7 @@ from siloquent.privacy import Composed, Event, accountant, digits, exact
 from siloquent.synth.plan.budget import (
     ONE_WAY,
     SELECTION,
-    TABLES_LEAST,
     TABLES_MOST,
-    TABLES_TOGETHER,
     Law,
     Noise,
     Selection,
@@ -28,6 +26,7 @@ from siloquent.synth.plan.constraints import Circumstances, compile_constraints
 from siloquent.synth.plan.constraints_probe import ROWS as PROBED
 from siloquent.synth.plan.constraints_probe import check_consistency
 from siloquent.synth.plan.fine import fine_of, levels_of
+from siloquent.synth.plan.side_steps import bought_rates, rate_noise_of, report_noises, table_shares
 from siloquent.synth.plan.worth import LOSS, LOSS_BESIDE_TARGETS
 from siloquent.synth.spec.compiled import CompiledConstraints, TableNeed
 from siloquent.synth.spec.fine import Fine
@@ -37,13 +36,7 @@ if TYPE_CHECKING:
     from siloquent.schema import TableSchema
 
 MOST_COLUMNS = 100
-RATE_STEPS = 400
-"""What one row changes a scaled rate by, at most (docs/explanation/synth.md)."""
 MOST_ROUNDS = 120
-JUDGES = 3
-"""Classifiers whose right answers a report counts."""
-MOST_TRIPLE = 3_000
-"""The most cells of a marginal of three columns."""
 PARTS_SEEN, POOR = 12, 0.25
 BEFORE = 2
 """What a pair of a soft constraint's columns costs, in rounds; such pairs are counted first where they are few."""
@@ -333,7 +326,7 @@ def _split(
     fines = tuple(fine_of(schema.domain[n], compiled.cuts.get(n, ()), clear=clear) for n in compiled.modelled)
     levels = tuple(levels_of(fine, clear=clear) for fine in fines)
     needs = [need for need in compiled.needs if need.measured]
-    shares = _table_shares(needs, schema, amount, unit)
+    shares = table_shares(needs, schema, amount, unit)
     tables = [(need, noise_for(law, amount * share, unit)) for need, share in zip(needs, shares, strict=True)]
     effort = EFFORTS[spec.quality]
     candidates = _candidates(spec, compiled.modelled, schema)
@@ -350,7 +343,7 @@ def _split(
     selection = selection_for(law, rest * SELECTION, rounds=rounds, sensitivity=chosen)
     each = rest * (1 - SELECTION) / max(rounds + (BEFORE - 1) * len(before), 1)
     joint, joint_before = (noise_for(law, each * n, unit) if rounds else None for n in (1, BEFORE))
-    bought = _bought(spec, compiled)
+    bought = bought_rates(spec, compiled)
     made = TreePlan(
         spec=spec,
         schema=schema,
@@ -364,9 +357,9 @@ def _split(
         before=before,
         joint=joint,
         joint_before=joint_before,
-        report=_report(spec, schema, compiled.modelled, amount, law),
+        report=report_noises(spec, schema, compiled.modelled, amount, law),
         bought=bought,
-        rate_noise=_rate_noise(spec, schema, len(bought), amount, law),
+        rate_noise=rate_noise_of(spec, schema, len(bought), amount, law),
         candidates=candidates,
         effort=effort,
     )
@@ -388,67 +381,6 @@ def _candidates(spec: SynthSpec, modelled: tuple[str, ...], schema: TableSchema)
     targets = [modelled.index(name) for t in spec.targets if (name := schema.domain[t].name) in modelled]
     triples = {tuple(sorted((t, *pair))) for t in targets for pair in pairs if t not in pair}
     return (*pairs, *sorted(triples))
-
-
-def _table_shares(needs: list[TableNeed], schema: TableSchema, amount: Fraction, unit: int) -> list[Fraction]:
-    """Shares of the budget for histograms of FDs: a mean count of five standard deviations, within 2 and 5 percent."""
-    shares = []
-    for need in needs:
-        share = TABLES_LEAST
-        if schema.size_hint:
-            wanted = Fraction(5 * math.prod(need.lhs_sizes), schema.size_hint) ** 2 * unit / 2
-            share = min(max(wanted / amount, TABLES_LEAST), TABLES_MOST)
-        shares.append(share)
-    together = sum(shares, Fraction(0))
-    return [share * TABLES_TOGETHER / together for share in shares] if together > TABLES_TOGETHER else shares
-
-
-def _report(
-    spec: SynthSpec, schema: TableSchema, modelled: tuple[str, ...], amount: Fraction, law: Law
-) -> tuple[Noise, ...]:
-    """Noise of two sums over marginals and of three counts, in equal parts of the report's share.
-
-    A row that comes or goes moves each marginal's distance by at most one, a replaced row by two; each count of right
-    answers moves by at most one in either case.
-    """
-    share, count = exact(spec.report), len(modelled)
-    if not share:
-        return ()
-    rows = schema.unit.max_rows
-    moved = rows * (2 if schema.replace_one else 1)
-    sums = [moved * count, moved * max(count * (count - 1) // 2, 1)]
-    sensitivities = [s**2 if law == "gaussian" else s for s in sums]
-    if any(schema.domain[target].name in modelled for target in spec.targets):
-        sensitivities.append(JUDGES * rows**2 if law == "gaussian" else JUDGES * rows)
-    return tuple(noise_for(law, amount * share / len(sensitivities), each) for each in sensitivities)
-
-
-def _bought(spec: SynthSpec, compiled: CompiledConstraints) -> tuple[int, ...]:
-    """The soft constraints over two rows whose rates are neither public nor free.
-
-    Raises:
-        RequestError: A rate is given or to be bought, and there is no such constraint.
-    """
-    soft = {one.number for one in compiled.soft if one.form is not None and one.form.is_binary}
-    known = {int(number) for number in spec.rates}
-    if known - soft:
-        raise RequestError(
-            f"Constraint {min(known - soft)} is no soft constraint over two rows, so it has no rate to be met.",
-            fix="rates for " + (", ".join(str(number) for number in sorted(soft)) or "none: leave rates out"),
-        )
-    if exact(spec.measure_rates) and not soft - known:
-        raise RequestError(
-            "There is no soft constraint over two rows whose rate could be bought.", fix="measure_rates = 0"
-        )
-    return tuple(sorted(soft - known)) if exact(spec.measure_rates) else ()
-
-
-def _rate_noise(spec: SynthSpec, schema: TableSchema, count: int, amount: Fraction, law: Law) -> Noise | None:
-    """Noise of the bought rates: each changes by at most RATE_STEPS for every row of a unit, also a replaced one."""
-    if not count:
-        return None
-    moved = RATE_STEPS * schema.unit.max_rows
-    return noise_for(law, amount * exact(spec.measure_rates), count * (moved**2 if law == "gaussian" else moved))
 
 
 def _require_worth(plan: TreePlan, schema: TableSchema) -> None:
