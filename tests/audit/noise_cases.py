@@ -241,7 +241,7 @@ def _wrong_choices(epsilon: Fraction) -> Iterator[Case]:
 
 
 def _wrong_sensitivities() -> Iterator[Case]:
-    yield Case("L2 for L1", laplace(Fraction(1)), ((0, 0, 0), (1, 1, 1)), math.sqrt(3))
+    yield Case("L2 for L1", laplace(Fraction(1)), ((0, 0, 0), (1, 1, 1)), math.sqrt(3), n=8 * N)
     yield Case("replace-one priced as add-remove", laplace(Fraction(1)), ((1, 0), (0, 1)), 1.0)
     yield Case("a user of three rows priced as one", laplace(Fraction(1)), VECTORS["user of three"][0], 1.0)
     variance = variance_for(Fraction(1), 4)
