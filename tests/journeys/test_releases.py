@@ -147,6 +147,8 @@ def test_a_release_under_another_name_is_found(types: Types, owner: Person, answ
     verdict = types("verify", "r-000099")
     assert verdict.status == 1
     assert "The folder is named 'r-000099'" in verdict.out
+    shutil.copytree(releases / answer["id"], owner.folder / "for the board")
+    assert types("verify", str(owner.folder / "for the board")).status == 0
 
 
 def test_a_release_is_still_what_it_was_when_a_new_epoch_has_begun(

@@ -59,7 +59,7 @@ def weights_beside(frame: Frame, place: int, joint: Floats, *, kept: Floats | No
 
     Args:
         joint: Probabilities, shape (groups of the partner, groups of the column).
-        kept: The part of each run's share that a condition lets pass; all of it without one.
+        kept: The share of each run that a condition lets pass; its whole share without one.
     Returns:
         Shape (partner's groups x groups, runs).
     """
