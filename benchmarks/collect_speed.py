@@ -82,7 +82,7 @@ def _client() -> Row:
 
     def run() -> None:
         for user in users:
-            client.report("t", rows_, Device(user, key))
+            client.report("t", rows_, Device(user, key, {}))
 
     return Row("speed-client", ours=1e6 * cpu(run) / len(users), goal=5, unit="CPU us",
                how="plain Python; token, layer, values to node, draw and 40 bytes; SYN-1 design")  # fmt: skip

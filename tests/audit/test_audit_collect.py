@@ -86,7 +86,7 @@ def nodes_of_user(made: Collection, channel: int, layer: int, rows: Sequence[Map
     found = []
     for slot in range(max(own.slots, len(rows))):
         places = own._places(own.joined(rows), _Fixed(slot))  # type: ignore[arg-type]
-        found.append(nothing if places is None else sum(nodes[places[at]] for at, nodes in steps))
+        found.append(nothing if places is None else sum(nodes[places[at]] * stride for at, nodes, stride in steps))
     return found
 
 
@@ -206,7 +206,7 @@ def assert_rows_do_not_show(kind: type[Client]) -> None:
         heads = {
             (len(report), report[:24])
             for rows in ORDERINGS
-            for report in [client.report("orders", rows, Device(f"u{user}", bytes(16)))]
+            for report in [client.report("orders", rows, Device(f"u{user}", bytes(16), {}))]
         }
         assert len(heads) == 1, "rows show in the head"
 

@@ -28,7 +28,7 @@ def parameters() -> list[object]:
 @pytest.mark.parametrize("name", parameters())
 def test_the_page_runs(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     text = PAGES[name].read_text("utf-8")
-    environment = {}
+    environment = {"XDG_STATE_HOME": str(tmp_path / "state")}
     if "postgres" in needs(text):
         environment["CLINIC_DSN"] = request.getfixturevalue("postgres_dsn")
     Page(name, tmp_path, environment).follow(text)

@@ -11,6 +11,12 @@ from siloquent.cli.app import run
 from siloquent.session import create_workspace
 
 
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each journey's devices have a memory of their own, not that of the account that runs the tests."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+
+
 @pytest.fixture
 def owner(tmp_path: Path) -> Person:
     """A person in a workspace with the table visits, from Parquet, nothing asked yet."""

@@ -15,6 +15,7 @@ from pyarrow import parquet
 from journeys.clinic import Done, Person
 from journeys.documents import faults
 from siloquent.cli.kinds import json_schema
+from siloquent.collect.spec.collection import digest_of_plain
 from unit.collect.shops import ORDERS, PROFILE, text
 
 Types = Callable[..., Done]
@@ -191,3 +192,35 @@ def test_devices_add_what_public_tables_say_and_a_missing_table_is_named(person:
     )
     assert made.status == 0
     assert len((person.folder / "s.bin").read_bytes()) == 40
+
+
+@pytest.mark.usefixtures("designed")
+def test_one_memory_for_a_collection_and_epoch_in_whatever_file_its_document_is(person: Person, types: Types) -> None:
+    def perturb(document: str, out: str) -> Done:
+        return types("collect", "perturb", document, "three.jsonl", "--service", "orders", "-o", out)
+
+    assert perturb("./shop.json", "./one.bin").status == 0
+    (person.folder / "other").mkdir()
+    for end in (".json", ".key"):
+        (person.folder / "other" / f"copy{end}").write_bytes((person.folder / f"shop{end}").read_bytes())
+    assert perturb("./other/copy.json", "./two.bin").status == 0
+    assert (person.folder / "one.bin").read_bytes() == (person.folder / "two.bin").read_bytes()
+    (person.folder / "second.toml").write_text(text(PROFILE, ORDERS, epsilon="8", min_reports=200))
+    for name in ("./second.json", "./other/second.json"):
+        assert types("collect", "design", "second.toml", "-o", name).status == 0
+        refused = perturb(name, "./x.bin")
+        assert (refused.status, "another design of this epoch" in refused.err) == (2, True)
+    assert not (person.folder / "x.bin").exists()
+    (person.folder / "shop.sent").unlink()  # the account remembers, too
+    assert perturb("./shop.json", "./three.bin").status == 0
+    assert (person.folder / "one.bin").read_bytes() == (person.folder / "three.bin").read_bytes()
+
+
+@pytest.mark.usefixtures("designed")
+def test_a_document_whose_thresholds_reveal_more_than_it_says_gets_no_report(person: Person, types: Types) -> None:
+    plain = json.loads((person.folder / "shop.json").read_text())
+    plain.pop("digest")
+    plain["channels"][1]["layers"][0]["truth"] = str(2**64 - 1)
+    (person.folder / "shop.json").write_text(json.dumps({**plain, "digest": digest_of_plain(plain)}))
+    refused = types("collect", "perturb", "./shop.json", "three.jsonl", "--service", "orders", "-o", "./x.bin")
+    assert (refused.status, "reveals more than the document's epsilon" in refused.err) == (2, True)

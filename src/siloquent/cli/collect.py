@@ -89,7 +89,7 @@ def perturb(
     memory: Annotated[
         Path | None,
         typer.Option(
-            "--memory", metavar="FILE", help="What devices have sent, if not beside the document: sent again as it is."
+            "--memory", metavar="FILE", help="What devices have sent, if not this account's: sent again as it is."
         ),
     ] = None,
     tables: Annotated[

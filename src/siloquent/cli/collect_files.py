@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from siloquent.cli.places import in_workspace, write_new
-from siloquent.errors import RequestError, UnknownName
+from siloquent.errors import RequestError, SchemaError, UnknownName
 
 if TYPE_CHECKING:
     from siloquent.cli.commands import Options
@@ -144,11 +144,13 @@ def reports_of(
 ) -> bytes:
     """The reports of all users in a file of JSON lines, each made as a device of its own would.
 
+    They are remembered, on the disk, before this returns; other processes wait for that, and then send the same.
+
     Raises:
         RequestError: A line is no user with rows; it names the line, never what stands in it.
-        UnknownName: The collection has no such service.
+        UnknownName: The collection has no such service. SchemaError: Devices refuse the document.
     """
-    from siloquent.collect import Client, Device, attached
+    from siloquent.collect import Client, Device, Held, attached, held
 
     if service is None:
         if made.spec.client == "separate" and len(made.spec.services) > 1:
@@ -159,21 +161,44 @@ def reports_of(
         key = bytes.fromhex(read_text(secret or document.with_suffix(".key")).strip())
     except ValueError:
         raise RequestError("The epoch's key is hexadecimal text.", fix="--secret FILE") from None
-    # Kept whatever happens: a device that forgot what it sent would draw, and pay epsilon, a second time.
-    memory = memory or document.with_suffix(".sent")
     plain = json.loads(made.to_json())
-    client, known = Client(plain), _remembered(memory)
+    try:
+        client = Client(plain)
+    except ValueError as wrong:
+        raise SchemaError(f"Devices refuse this document: {wrong}.", fix=_DESIGN) from None
+    asked = list(_users(options, rows))  # before others are made to wait: standard input may take long
+    # Kept whatever happens: a device that forgot what it sent would draw, and pay epsilon, a second time. The account
+    # remembers, whichever file the document is in; and the document's folder, which may go to another machine.
+    kept = [memory] if memory else [_account_memory(made), document.with_suffix(".sent")]
     found = []
-    for number, user, own in _users(options, rows):
-        try:
-            full = attached(plain, service, own, tables)
-            found.append(client.report(service, full, Device(user, key, known.setdefault(user, _Memory()))))
-        except ValueError as wrong:  # the client's own words, which hold no value
-            raise RequestError(f"Line {number}: {wrong}.", fix=_LINE) from None
-        except (AttributeError, TypeError, IndexError, KeyError):
-            raise RequestError(f"Line {number} holds no rows of a user.", fix=_LINE) from None
-    _remember(memory, known)
+    try:
+        kept[0].parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with held(*kept) as sent:
+            for number, user, own in asked:
+                device = Device(user, key, Held(sent, user))
+                try:
+                    found.append(client.report(service, attached(plain, service, own, tables), device))
+                except ValueError as wrong:  # the client's own words, which hold no value
+                    raise RequestError(f"Line {number}: {wrong}.", fix=_LINE) from None
+                except (AttributeError, TypeError, IndexError, KeyError):
+                    raise RequestError(f"Line {number} holds no rows of a user.", fix=_LINE) from None
+    except ValueError as wrong:
+        raise RequestError(f"{wrong}.", fix="--memory FILE") from None
+    except OSError as failed:
+        where = failed.filename or kept[0]
+        raise RequestError(
+            f"{where} cannot be written: {failed.strerror}; nothing was sent.", fix="--memory FILE"
+        ) from None
     return b"".join(found)
+
+
+_DESIGN = "siloquent collect design SPEC.toml -o C.json"
+
+
+def _account_memory(made: Collection) -> Path:
+    """What devices of this account sent, for each collection and epoch."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "siloquent" / "sent" / f"{made.spec.name}-{made.spec.epoch}.json"
 
 
 def public_tables(options: Options, made: Collection, given: Sequence[str]) -> dict[str, dict[Any, Any]]:
@@ -205,10 +230,6 @@ def public_tables(options: Options, made: Collection, given: Sequence[str]) -> d
     return found
 
 
-class _Memory(dict[str, bytes]):
-    """What one device has sent."""
-
-
 _LINE = '{"user": "u1", "rows": [{"age": 34}]}'
 
 
@@ -233,25 +254,3 @@ def _user(number: int, line: str) -> tuple[str, Any]:
     except (ValueError, KeyError, TypeError, RecursionError):
         raise RequestError(f"Line {number} holds no rows of a user.", fix=_LINE) from None
     return str(user), own
-
-
-def _remembered(memory: Path) -> dict[str, _Memory]:
-    if not memory.exists():
-        return {}
-    try:
-        plain = json.loads(read_text(memory, 2**30))
-        return {
-            user: _Memory({place: bytes.fromhex(text) for place, text in own.items()}) for user, own in plain.items()
-        }
-    except (ValueError, AttributeError, TypeError):
-        raise RequestError(f"{memory} holds no reports that were made before.", fix="--memory FILE") from None
-
-
-def _remember(memory: Path, known: dict[str, _Memory]) -> None:
-    plain = {user: {place: report.hex() for place, report in own.items()} for user, own in known.items()}
-    building = memory.with_name(f".{memory.name}.new")
-    try:
-        building.write_text(json.dumps(plain), encoding="utf-8")
-        os.replace(building, memory)
-    except OSError as failed:
-        raise RequestError(f"{memory} cannot be written: {failed.strerror}; nothing was sent.") from None

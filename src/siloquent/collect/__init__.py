@@ -9,7 +9,19 @@ A user's reports to all services together are epsilon-DP for all of their rows; 
 """
 
 from siloquent.collect.estimate import Oddity, oddities
-from siloquent.collect.measure import Client, Device, ReportStore, Rows, attached, one_row_each, perturb_all, to_bytes
+from siloquent.collect.measure import (
+    Client,
+    Device,
+    FileMemory,
+    Held,
+    ReportStore,
+    Rows,
+    attached,
+    held,
+    one_row_each,
+    perturb_all,
+    to_bytes,
+)
 from siloquent.collect.plan import Finding, Prediction, check, predict
 from siloquent.collect.spec import (
     REASONS,
@@ -45,7 +57,9 @@ __all__ = [
     "Device",
     "Dimension",
     "Estimate",
+    "FileMemory",
     "Finding",
+    "Held",
     "Oddity",
     "Prediction",
     "ReportStore",
@@ -56,6 +70,7 @@ __all__ = [
     "check",
     "design",
     "estimate",
+    "held",
     "oddities",
     "one_row_each",
     "parse_query",

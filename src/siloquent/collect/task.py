@@ -11,7 +11,7 @@ from siloquent.collect import estimate as estimates
 from siloquent.collect import plan
 from siloquent.collect.measure import Client, Device, ReportStore, attached
 from siloquent.collect.spec import AggregateQuery, Answer, Collection, CollectionSpec, parse_query
-from siloquent.errors import RequestError
+from siloquent.errors import RequestError, SchemaError
 from siloquent.maths.blas import one_thread
 
 
@@ -19,11 +19,16 @@ def design(spec: CollectionSpec) -> Collection:
     """The public document for ``spec``: layers, oracles, thresholds, report layout, digest.
 
     Raises:
-        SchemaError: A joint table is too large, or nothing is left to report.
+        SchemaError: A joint table is too large, nothing is left to report, or no device would take part.
     Privacy:
         Data-blind: nobody has reported yet.
     """
-    return plan.design(spec)
+    made = plan.design(spec)
+    try:
+        _client(made.to_json())  # as devices check it, who refuse what they cannot prove
+    except ValueError as wrong:
+        raise SchemaError(f"Devices would refuse this design: {wrong}.") from None
+    return made
 
 
 def perturb(

@@ -64,7 +64,7 @@ def stream(seed: str) -> Any:
 
 def report_of(collection: Collection, case: dict[str, Any]) -> bytes:
     """What a client sends in this case."""
-    device = Device(case["user"], bytes.fromhex(case["key"]), source=stream(case["seed"]))
+    device = Device(case["user"], bytes.fromhex(case["key"]), {}, source=stream(case["seed"]))
     return Client(json.loads(collection.to_json())).report(case["service"], case["rows"], device)
 
 

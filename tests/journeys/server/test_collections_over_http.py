@@ -28,7 +28,7 @@ def collecting(folder: Path, devices: int = 2_000) -> Iterator[tuple[Served, byt
     made = collect.design(collect.parse_spec(SPEC))
     (folder / "collections").mkdir()
     (folder / "collections" / "walks-1.json").write_text(made.to_json())
-    users = [collect.Device(user=f"u{i}", key=bytes(range(32))) for i in range(devices)]
+    users = [collect.Device(user=f"u{i}", key=bytes(range(32)), memory={}) for i in range(devices)]
     data = b"".join(collect.perturb(made, "walks", [{"mood": str(1 + i % 2)}], one) for i, one in enumerate(users))
     with serving(folder) as served:
         yield served, data

@@ -24,7 +24,7 @@ ROWS = st.lists(st.dictionaries(st.sampled_from(["amount", "gift", "age", "regio
 @settings(deadline=None)
 @given(service=st.sampled_from(["profile", "orders"]), rows=ROWS, user=st.text(max_size=8, alphabet="abc0"))
 def test_every_user_sends_the_same_number_of_bytes(service: str, rows: list[dict[str, object]], user: str) -> None:
-    report = CLIENT.report(service, rows, Device(user, KEY))
+    report = CLIENT.report(service, rows, Device(user, KEY, {}))
     assert len(report) == 40
     batches, counters = read_reports(MADE, report)
     assert counters.total == 0
@@ -41,7 +41,7 @@ def test_any_bytes_are_accepted_or_counted_as_refused(data: bytes) -> None:
 @settings(deadline=None)
 @given(place=st.integers(0, 39), value=st.integers(0, 255))
 def test_a_report_with_another_head_is_not_counted(place: int, value: int) -> None:
-    honest = CLIENT.report("orders", [], Device("u", KEY))
+    honest = CLIENT.report("orders", [], Device("u", KEY, {}))
     report = bytearray(honest)
     report[place] = value
     batches, counters = read_reports(MADE, bytes(report))

@@ -78,7 +78,7 @@ def test_reports_have_one_length_whatever_a_row_points_at() -> None:
     client = Client(DOCUMENT)
     for number, product in enumerate(["p1", "px", None, 7]):
         rows = attached(DOCUMENT, "sales", [{"amount": 3, "product": product}], TABLES)
-        assert len(client.report("sales", rows, Device(f"u{number}", KEY))) == 40
+        assert len(client.report("sales", rows, Device(f"u{number}", KEY, {}))) == 40
 
 
 def test_a_document_keeps_its_dimensions() -> None:
@@ -92,7 +92,7 @@ def test_sums_by_what_a_public_table_says_are_near_the_truth() -> None:
     for user in range(4_000):
         rows = [{"amount": int(random.integers(0, 25)), "product": f"p{random.integers(1, 3)}"} for _ in range(2)]
         truth += sum(row["amount"] for row in rows if row["product"] == "p1")
-        reports.append(perturb(MADE, "sales", rows, Device(f"u{user}", KEY), tables=TABLES))
+        reports.append(perturb(MADE, "sales", rows, Device(f"u{user}", KEY, {}), tables=TABLES))
     with ReportStore(MADE) as store:
         store.ingest(b"".join(reports))
         asked = "SELECT SUM(amount) FROM sales JOIN products USING (product) WHERE products.country = 'IT'"
@@ -144,4 +144,4 @@ def test_a_wrong_star_is_refused_with_its_reason(dimension: str, sales: str, sai
 
 def test_the_front_door_says_which_table_is_missing() -> None:
     with pytest.raises(RequestError, match="lacks the public table products"):
-        perturb(MADE, "sales", [{"amount": 3}], Device("u", KEY))
+        perturb(MADE, "sales", [{"amount": 3}], Device("u", KEY, {}))

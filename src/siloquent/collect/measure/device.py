@@ -1,25 +1,27 @@
 """What runs on a device: the only code that ever sees a true row. Plain Python, one file, no packages: copy it.
 
-    client = Client(json.load(open("collection.json")))
-    device = Device(user="u-1729", key=epoch_key, memory=shelf)     # memory: any mapping that outlives the program
+    client = Client(json.load(open("collection.json")))             # checks every number of the document, or refuses
+    device = Device(user="u-1729", key=epoch_key, memory=memory)    # memory: see Device, and memory.py
     report = client.report("orders", rows, device)                  # bytes, always of one length: send them
 
 Clients in other languages give the same bytes for the same random words: docs/reference/collect.md has the format, and
-``tests/contract/collect/vectors.json`` the cases.
+``tests/contract/collect/vectors.json`` the cases. Long, since an app copies one file: the client, then what it checks.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import re
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from fractions import Fraction
 from hashlib import sha256
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from json import dumps
 from struct import pack
-from typing import Any
+from typing import Any, Protocol
 
 VERSION, NOWHERE, PRIME = 1, 2**32 - 1, 2**31 - 1
 HEAD, PAYLOAD = 24, 16  # version 1, channel 1, layer 2, digest 4, token 16; then the payload
@@ -27,8 +29,15 @@ Row = Mapping[Any, Any]
 Index = Callable[[Any], int]
 Draw = Callable[[int, "Words"], bytes]
 Source = Callable[[int], bytes]
-Memory = MutableMapping[str, bytes]
 SYSTEM = os.urandom  # allowed: a device has this file and nothing else
+MAX_EPSILON, MAX_ROWS, MAX_SIZE, MAX_PLACES = 20, 1_000, 10**6 + 2, 2**23
+
+
+class Memory(Protocol):
+    """What a device has sent. ``setdefault`` is atomic, and what it returns outlives the program and the power."""
+
+    def get(self, place: str, /) -> bytes | None: ...
+    def setdefault(self, place: str, report: bytes, /) -> bytes: ...
 
 
 class Device:
@@ -38,16 +47,18 @@ class Device:
         user: The user's id, which all services of the collection know.
         key: The epoch's key, at least 16 bytes: shared by the services, never known to the collector.
         memory: Reports that were made: the same bytes are sent again, since a second draw would cost a second epsilon.
+            A device has one for all collections and services: ``FileMemory``, or an app's own. A dict is for tests.
         source: Where random bytes come from; tests alone pass another one.
     """
 
     __slots__ = ("key", "memory", "source", "user")
 
-    def __init__(self, user: str, key: bytes, memory: Memory | None = None, source: Source = SYSTEM) -> None:
+    def __init__(self, user: str, key: bytes, memory: Memory, source: Source = SYSTEM) -> None:
         if len(key) < 16:
             raise ValueError("an epoch's key has at least 16 bytes")
-        self.user, self.key, self.source = user, key, source
-        self.memory: Memory = {} if memory is None else memory
+        if memory is None:
+            raise ValueError("a device remembers what it sent, or it would pay twice: memory=FileMemory(path)")
+        self.user, self.key, self.memory, self.source = user, key, memory, source
 
 
 class Words:
@@ -79,23 +90,49 @@ class Words:
 
 
 class Client:
-    """Makes reports for one collection's document; ValueError if it is none, was changed, or is unsafe."""
+    """Makes reports for one collection's document.
+
+    The document comes from those who collect: nothing in it is believed. Thresholds, sampling, places and shares are
+    checked in whole numbers, so that no document gets more from a device than the epsilon that it names.
+
+    Raises:
+        ValueError: It is not a collection's document, was changed, or would reveal more than it says.
+    """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
+        try:
+            self._read(document)
+        except (KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
+            raise ValueError("this is not a collection's document") from None
+
+    def _read(self, document: Mapping[str, Any]) -> None:
         if document.get("kind") != "siloquent-collection" or document.get("format") != 1:
-            raise ValueError("this is no collection's document")
+            raise ValueError("this is not a collection's document")
         self.digest, self._keyed = str(document["digest"]), (b"", sha256(), sha256())
         bare = {name: value for name, value in document.items() if name != "digest"}
         text = dumps(bare, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         if sha256(text.encode()).hexdigest() != self.digest:
             raise ValueError("this document was changed after it was made: its digest does not fit")
-        services = {one["name"]: one for one in document["services"]}
-        self._channels = [_Channel(at, one, services, self.digest) for at, one in enumerate(document["channels"])]
+        epsilon, services = _epsilon(document["epsilon"]), {one["name"]: one for one in document["services"]}
+        plain = document["channels"]
+        if [name for one in plain for name in one["services"]] != [one["name"] for one in document["services"]]:
+            raise ValueError("each service is reported once, in the order of the document")
+        if len(services) != len(document["services"]) or sum(_epsilon(one["epsilon"]) for one in plain) > epsilon:
+            raise ValueError("the services' shares of epsilon add up to more than the document's epsilon")
+        if sum(_size(one) for service in services.values() for one in service["attributes"]) > MAX_PLACES:
+            raise ValueError(f"the attributes have more than {MAX_PLACES:,} values in all")
+        self._channels = [_Channel(at, one, services, self.digest) for at, one in enumerate(plain)]
         self._of = {name: one for one in self._channels for name in one.services}
-        self._layers = [one["layers"] for one in document["assignments"]]
-        self._ends = list(accumulate(one["words"] for one in document["assignments"]))
-        self._epoch, self._pinned = f"{document['name']}:{document['epoch']}", self.digest.encode()
-        if self._ends[-1] != 2**32:
+        self._layers = [
+            [_whole(at, 0, len(own["layers"]) - 1, "a layer") for at, own in zip(one["layers"], plain, strict=True)]
+            for one in document["assignments"]
+        ]
+        self._ends = list(accumulate(_whole(one["words"], 1, 2**32, "a share") for one in document["assignments"]))
+        name, epoch = document["name"], _whole(document["epoch"], 1, 2**31 - 1, "an epoch")
+        if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]{0,63}", name):
+            raise ValueError("a collection is named with letters, digits and '_'")
+        self._epoch, self._pinned = f"{name}:{epoch}", self.digest.encode()
+        if not self._ends or self._ends[-1] != 2**32:
             raise ValueError("the shares of the layers do not add up")
 
     def report(self, service: str, rows: Sequence[Row] | Mapping[str, Sequence[Row]], device: Device) -> bytes:
@@ -115,8 +152,8 @@ class Client:
             secret = self._secret(device)
             layers = self._layers[bisect_right(self._ends, int.from_bytes(secret[16:20], "big"))]
             own = rows if channel.alone and rows.__class__ is list else channel.joined(rows)
-            known = channel.report(layers[channel.number], secret[:16], own, Words(device.source))
-            device.memory[channel.place] = known
+            drawn = channel.report(layers[channel.number], secret[:16], own, Words(device.source))
+            known = device.memory.setdefault(channel.place, drawn)  # of two draws at once, the one that was kept
         return known
 
     def _secret(self, device: Device) -> bytes:
@@ -143,27 +180,62 @@ class _Channel:
         keys = [(one["name"] if self.alone else (name, one["name"]), one) for name, one in own]
         self._names = [(key, _index(one)) for key, one in keys if one["sensitive"]]
         self._public = [(key, _index(one)) for key, one in keys if not one["sensitive"]]
-        sizes = [one["size"] for _, one in own if one["sensitive"]]
-        points = enumerate(zip(sizes, plain["points"], strict=True))  # the places that a measure is rounded to
-        self._rounds = [(at, [i * (size - 1) // (n - 1) for i in range(n)]) for at, (size, n) in points if n]
+        sensitive = [one for _, one in own if one["sensitive"]]
+        self._check_rows([services[name] for name in self.services], sensitive)
+        sizes = [one["size"] for one in sensitive]
+        points = [n and _whole(n, 2, size, "points") for n, size in zip(plain["points"], sizes, strict=True)]
+        # The places that a measure is rounded to.
+        self._rounds = [(at, _ends(size, n)) for at, (size, n) in enumerate(zip(sizes, points, strict=True)) if n]
         self._sizes, starts = plain["values"], plain.get("starts", [[]] * len(sizes))
-        self._bins = list(map(_bins, self._sizes, plain["fanouts"], starts))
+        if self._sizes != [n or size for size, n in zip(sizes, points, strict=True)]:
+            raise ValueError("the values that are reported are not the attributes' own")
+        fanouts = [[_whole(n, 1, MAX_SIZE, "a fan-out") for n in one] for one in plain["fanouts"]]
+        self._bins = [_bins(*one) for one in zip(self._sizes, fanouts, starts, strict=True)]
+        self._tables: dict[tuple[int, int], list[int]] = {}
         self._many = next((name for name in self.services if services[name]["per_user"] > 1), self.services[0])
         bound = bytes.fromhex(digest[:8])
         self._heads = [pack(">BBH4s", VERSION, number, at, bound) for at in range(len(plain["layers"]))]
-        self._layers = [self._layer(layer, plain["fanouts"]) for layer in plain["layers"]]
+        most = _exp_down(_epsilon(plain["epsilon"]))
+        self._layers = [self._layer(layer, fanouts, most) for layer in plain["layers"]]
 
-    def _layer(self, layer: Mapping[str, Any], fanouts: Sequence[Sequence[int]]) -> tuple[list[Any], int, Draw]:
-        steps, stride = [], 1
-        for at, level in reversed(list(zip(layer["attributes"], layer["levels"], strict=True))):
-            nodes = math.prod(fanouts[at][:level])
+    def _check_rows(self, services: Sequence[Mapping[str, Any]], sensitive: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse what would let a report's sending, its length or what is in clear tell whether a user has rows."""
+        per_user = [_whole(one["per_user"], 1, MAX_ROWS, "per_user") for one in services]
+        if self.slots != max(per_user) or type(self.slots) is not int:
+            raise ValueError("a report is about one of as many rows as count")
+        if self.padded is not any(not one["everyone"] for one in services):
+            raise ValueError("whether a report may say that there is no row hangs on the services")
+        if self.padded and self._public:
+            raise ValueError("a value in clear would show whether there is a row")
+        if not self.padded and any(_may_be_dropped(one) for one in sensitive):
+            raise ValueError("where everyone has a row, no value is dropped")
+
+    def _layer(
+        self, layer: Mapping[str, Any], fanouts: Sequence[Sequence[int]], most: int
+    ) -> tuple[list[tuple[int, list[int], int]], int, Draw]:
+        steps, stride, chosen = [], 1, layer["attributes"]
+        if not all(type(at) is int and 0 <= at < len(fanouts) for at in chosen) or sorted({*chosen}) != chosen:
+            raise ValueError("a layer has attributes that are not the service's")
+        for at, level in reversed(list(zip(chosen, layer["levels"], strict=True))):
+            nodes = math.prod(fanouts[at][: _whole(level, 0, len(fanouts[at]), "a level")])
             width = math.prod(fanouts[at]) // nodes
-            steps.append((at, [one // width * stride for one in self._bins[at]]))
+            if (at, width) not in self._tables:  # one for all layers that have this level
+                self._tables[at, width] = [one // width for one in self._bins[at]]
+            steps.append((at, self._tables[at, width], stride))
             stride *= nodes
-        if layer["nodes"] != stride + self.padded:
+        if type(layer["nodes"]) is not int or layer["nodes"] != stride + self.padded:
             raise ValueError("a layer's number of nodes is wrong")
-        make = {"subset": _subset, "hash": _hash}[layer["kind"]]
-        return steps, stride, make(layer["nodes"], layer["size"], int(layer["truth"]))
+        make, nodes, size, truth = {"subset": _subset, "hash": _hash}[layer["kind"]], layer["nodes"], layer["size"], 0
+        if isinstance(layer["truth"], str) and re.fullmatch("[1-9][0-9]{0,19}", layer["truth"]):
+            truth = int(layer["truth"])
+        draw = make(nodes, _whole(size, 1, 2**20, "a layer's size"), truth)
+        # How likely any report is with the true node inside, over how likely it is without: with sets of w of k nodes
+        # P / C(k-1, w-1) over (1 - P) / C(k-1, w); with g buckets P over (1 - P) / (g - 1). P = truth / 2^64.
+        others, own = (nodes - size, size) if make is _subset else (size - 1, 1)
+        inside, outside = truth * others, (2**64 - truth) * own
+        if max(inside, outside) << _BITS > min(inside, outside) * most:
+            raise ValueError("a layer's threshold reveals more than the document's epsilon")
+        return steps, stride, draw
 
     def joined(self, rows: Sequence[Row] | Mapping[str, Sequence[Row]]) -> Sequence[Row]:
         """One row for each row of the service with several, with the other services' values beside it."""
@@ -183,8 +255,8 @@ class _Channel:
         places = self._places(rows, words)
         if places:
             node = 0
-            for at, nodes in steps:
-                node += nodes[places[at]]
+            for at, nodes, stride in steps:
+                node += nodes[places[at]] * stride
         row: Row = rows[0] if rows else {}
         public = b"".join(pack(">I", index(row.get(key)) & NOWHERE) for key, index in self._public)
         return self._heads[layer] + token + draw(node, words) + public
@@ -204,10 +276,59 @@ class _Channel:
         return None if self.padded else [words.below(size) for size in self._sizes]
 
 
+_BITS = 256
+
+
+def _exp_down(x: Fraction) -> int:
+    """A whole number of 2^-256 that is at most e^x and next to it: the series, each term rounded down."""
+    term = total = 1 << _BITS
+    n = 0
+    while term:
+        n += 1
+        term = term * x.numerator // (x.denominator * n)
+        total += term
+    return total
+
+
+def _epsilon(text: object) -> Fraction:
+    """An epsilon as documents write it: whole, or a fraction."""
+    told = isinstance(text, str) and re.fullmatch("[0-9]{1,11}(/[1-9][0-9]{0,10})?", text)
+    value = Fraction(str(text)) if told else Fraction(0)
+    if not 0 < value <= MAX_EPSILON:
+        raise ValueError(f"an epsilon is above 0 and at most {MAX_EPSILON}")
+    return value
+
+
+def _whole(value: Any, low: int, high: int, what: str) -> int:
+    if type(value) is not int or not low <= value <= high:
+        raise ValueError(f"{what} is not a whole number from {low} to {high}")
+    return value
+
+
+def _size(one: Mapping[str, Any]) -> int:
+    return _whole(one["size"], 1, MAX_SIZE, "an attribute's size")
+
+
+def _may_be_dropped(one: Mapping[str, Any]) -> bool:
+    """Whether some value has no place, and its row with it."""
+    return (
+        one["null_place"] < 0 or one.get("outside") == "drop" or (one["other_place"] < 0 and one["type"] == "category")
+    )
+
+
+def _ends(size: int, points: int) -> list[int]:
+    return [i * (size - 1) // (points - 1) for i in range(points)]
+
+
 def _bins(values: int, fanouts: Sequence[int], starts: Sequence[int]) -> list[int]:
     """The bin of each place: by the first places of bins, where the document has them, else evenly."""
     bins = min(math.prod(fanouts), values)
-    return [bisect_right(starts, place) - 1 if starts else place * bins // values for place in range(values)]
+    if not starts:
+        return [place * bins // values for place in range(values)]
+    ascending = all(type(one) is int for one in starts) and all(low < high for low, high in pairwise(starts))
+    if not ascending or starts[0] != 0 or starts[-1] >= values or len(starts) > math.prod(fanouts):
+        raise ValueError("an attribute's bins are not those of its values")
+    return [bisect_right(starts, place) - 1 for place in range(values)]
 
 
 def _round(place: int, ends: Sequence[int], words: Words) -> int:
@@ -218,20 +339,35 @@ def _round(place: int, ends: Sequence[int], words: Words) -> int:
 
 
 def _index(one: Mapping[str, Any]) -> Index:
-    """The place of a value: 0, 1, ..; -1 where the declaration drops it. No value makes it fail."""
-    kind, null = one["type"], one["null_place"]
+    """The place of a value: 0, 1, ..; -1 where the declaration drops it. No value makes it fail, or leave the size."""
+    kind, size = one["type"], _size(one)
+    null = _whole(one["null_place"], -1, size - 1, "the place of NULL")
     if kind == "category":
         places, other = {text: at for at, text in enumerate(one["values"])}, one["other_place"]
+        if len(one["values"]) > size:
+            raise ValueError("an attribute has more values than places")
+        _whole(other, -1, size - 1, "the place of other values")
         return lambda value: places.get(value, other) if isinstance(value, str) else null
     if kind == "boolean":
+        _whole(size, 2, MAX_SIZE, "a boolean's size")
         return lambda value: int(value) if isinstance(value, bool) else null
+    if one["outside"] not in ("clamp", "drop"):
+        raise ValueError("a value outside the bounds is clamped or dropped")
+    drop = one["outside"] == "drop"
     if kind == "date":
         first, last = date.fromisoformat(one["lo"]).toordinal(), date.fromisoformat(one["hi"]).toordinal()
-        return _ordered(_day, first, last, 1.0, one["outside"] == "drop", null)
+        _whole(last - first, 0, size - 1, "the place of the last day")
+        return _ordered(_day, first, last, 1.0, drop, null)
+    if kind not in ("integer", "real") or not all(isinstance(one[end], str) for end in ("lo", "hi", "grid")):
+        raise ValueError("devices report categories, booleans, dates and numbers with bounds and a grid")
     lo, hi, grid = float(one["lo"]), float(one["hi"]), float(one["grid"])
-    index, least, most = _ordered(_number, lo, hi, grid, one["outside"] == "drop", null), int(lo), int(hi)
+    if not (-1e300 < lo <= hi < 1e300 and grid > 0 and (hi - lo) / grid < MAX_SIZE):
+        raise ValueError("an attribute's bounds are not in order")
+    index, least, most = _ordered(_number, lo, hi, grid, drop, null), int(lo), int(hi)
+    _whole(math.floor((hi - lo) / grid + 0.5), 0, size - 1, "the place of the last value")
     if (least, most, 1) != (lo, hi, grid):
         return index
+    _whole(most - least, 0, size - 1, "the place of the last value")
     return lambda value: value - least if value.__class__ is int and least <= value <= most else index(value)
 
 

@@ -1,0 +1,120 @@
+"""What devices have sent, in a file: safe on the disk before a report leaves. Plain Python, no packages: copy it.
+
+    memory = FileMemory("sent.json")                                # of one device, for all collections and services
+    report = client.report("orders", rows, Device(user, key, memory))
+
+A draw that left and was forgotten would be drawn again, and cost its user a second epsilon. So there is one lock from
+reading to writing, and file and folder are on the disk before the lock is let go.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+MAX_BYTES = 2**30
+Sent = dict[str, dict[str, str]]
+"""By user, by place: reports in hexadecimal."""
+
+
+class FileMemory:
+    """One device's memory. Any number of programs may use the file at once."""
+
+    __slots__ = ("_path", "_user")
+
+    def __init__(self, path: str | os.PathLike[str], user: str = "") -> None:
+        self._path, self._user = path, user
+
+    def get(self, place: str, /) -> bytes | None:
+        """What was sent at ``place``."""
+        return Held(_read(Path(self._path).resolve()), self._user).get(place)
+
+    def setdefault(self, place: str, report: bytes, /) -> bytes:
+        """What was sent at ``place``: ``report`` from now on, if nothing was."""
+        with held(self._path) as sent:
+            return Held(sent, self._user).setdefault(place, report)
+
+
+class Held:
+    """One user's memory among those that ``held`` holds."""
+
+    __slots__ = ("_sent", "_user")
+
+    def __init__(self, sent: Sent, user: str) -> None:
+        self._sent, self._user = sent, user
+
+    def get(self, place: str, /) -> bytes | None:
+        """What was sent at ``place``."""
+        found = self._sent.get(self._user, {}).get(place)
+        return None if found is None else bytes.fromhex(found)
+
+    def setdefault(self, place: str, report: bytes, /) -> bytes:
+        """What was sent at ``place``: ``report`` from now on, if nothing was."""
+        return bytes.fromhex(self._sent.setdefault(self._user, {}).setdefault(place, report.hex()))
+
+
+@contextmanager
+def held(*paths: str | os.PathLike[str]) -> Iterator[Sent]:
+    """All that the files at ``paths`` remember, the first ones first, while no other program may read or write them.
+
+    What the block adds is in every file, and on the disk, when it ends; nothing of it if it raises.
+
+    Raises:
+        ValueError: A file is not a memory. OSError: The disk refuses.
+    """
+    files = list(dict.fromkeys(Path(path).resolve() for path in paths))  # a link's own file, whatever its name
+    with ExitStack() as locks:
+        for file in sorted(files):  # in one order everywhere, or two programs would wait for each other
+            locks.enter_context(_locked(file))
+        known = [_read(file) for file in files]
+        sent: Sent = {}
+        for one in known:
+            for user, own in one.items():
+                sent[user] = own | sent.get(user, {})
+        yield sent
+        for file, before in zip(files, known, strict=True):
+            if before != sent:
+                _write(file, sent)
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    """A lock beside the file: the file itself is replaced, and with it a lock on it."""
+    lock = os.open(file.with_name(f".{file.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _read(file: Path) -> Sent:
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return {}
+    try:
+        plain = dict(json.loads(data)) if len(data) <= MAX_BYTES else {"": None}
+        return {user: {place: bytes.fromhex(text).hex() for place, text in own.items()} for user, own in plain.items()}
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        raise ValueError(f"{file} does not hold what devices have sent") from None
+
+
+def _write(file: Path, sent: Sent) -> None:
+    building = file.with_name(f".{file.name}.new")
+    building.unlink(missing_ok=True)  # of a program that was killed: its mode may be another
+    with open(os.open(building, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as opened:
+        json.dump(sent, opened)
+        opened.flush()
+        os.fsync(opened.fileno())
+    os.replace(building, file)
+    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
