@@ -43,6 +43,7 @@ protocols = ["share/1"]
 max_price = "2"
 moderators = ["office"]
 approve = "auto"
+max_sessions = 20
 """
 
 

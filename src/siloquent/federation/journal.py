@@ -40,6 +40,8 @@ CREATE TABLE IF NOT EXISTS gathered (
   PRIMARY KEY (session, step, attempt));
 CREATE TABLE IF NOT EXISTS kept (
   session TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, PRIMARY KEY (session, key));
+CREATE TABLE IF NOT EXISTS admitted (
+  session TEXT NOT NULL, rule TEXT NOT NULL, day INTEGER NOT NULL, PRIMARY KEY (session, rule));
 """
 _LATER = (("session", "step", "TEXT NOT NULL DEFAULT ''"),)
 # Sealed payloads may lie in freed pages: they are sealed. What a part keeps is overwritten before it goes.
@@ -77,6 +79,23 @@ class Journal(Durable):
 
     def __init__(self, path: Path | str) -> None:
         super().__init__(path, _TABLES, later=_LATER)
+
+    # What the owner's rules approved without a person.
+
+    def admit(self, session: str, rule: str, *, day: int, most: int) -> bool:
+        """Whether ``session`` is among the ``most`` of a day under ``rule``: counted once, for good, before it joins.
+
+        Later days count, too: a clock that is set back opens no day anew.
+        """
+        with self._transaction() as db:
+            same = (session, rule)
+            if db.execute("SELECT 1 FROM admitted WHERE session = ? AND rule = ?", same).fetchone():
+                return True
+            (taken,) = db.execute("SELECT COUNT(*) FROM admitted WHERE rule = ? AND day >= ?", (rule, day)).fetchone()
+            if taken >= most:
+                return False
+            db.execute("INSERT INTO admitted VALUES (?, ?, ?)", (*same, day))
+            return True
 
     # The inbox.
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
 from siloquent.errors import SchemaError
 from siloquent.federation.bundle import read_small
 from siloquent.federation.invitation import Invitation
+from siloquent.federation.payload import canonical
 
 POLICY_FILE = "federation.toml"
 Verdict = Literal["auto", "ask", "refuse"]
+DEFAULT_SESSIONS = 1
+"""Of a rule that approves on its own, in a day."""
 _PRICE = re.compile(r"[a-z]+ [0-9]{1,40}((\.[0-9]{1,40})?(e-?[0-9]{1,3})?|/[0-9]{1,40})")
-_KEYS = {"task", "tables", "columns", "protocols", "max_sets", "max_price", "moderators", "approve"}
+_KEYS = {"task", "tables", "columns", "protocols", "max_sets", "max_price", "moderators", "approve", "max_sessions"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,8 @@ class Rule:
 
     ``max_price``: the most that a session may cost, in the account's own epsilon or rho. Without it, what costs
     something is for a person, whatever ``approve`` says.
+    ``max_sessions``: so many a day (UTC) are approved without a person, who decides on those after: what costs nothing
+    tells something, too, and any number of sessions tells everything.
     """
 
     task: str
@@ -36,6 +42,13 @@ class Rule:
     max_sets: int | None
     approve: Literal["auto", "ask"]
     max_price: Fraction | None = None
+    max_sessions: int = DEFAULT_SESSIONS
+
+    @property
+    def digest(self) -> str:
+        """What the sessions of this rule are counted under: what it allows, not how many."""
+        allowed = [self.task, self.tables, self.columns, self.protocols, self.moderators, self.max_sets]
+        return sha256(canonical([*allowed, str(self.max_price)])).hexdigest()
 
     def covers(self, invitation: Invitation, moderator: str) -> bool:
         """Whether the session asks for nothing that this rule does not name."""
@@ -62,18 +75,23 @@ class Policy:
 
     rules: tuple[Rule, ...] = ()
 
-    def judge(self, invitation: Invitation, moderator: str) -> Verdict:
+    def judge(
+        self, invitation: Invitation, moderator: str, admit: Callable[[Rule], bool] = lambda rule: True
+    ) -> Verdict:
         """What to do with an invitation. The moderator hears yes or "policy", and no reason.
+
+        Args:
+            admit: Counts the session under a rule that approves it; False if the rule's day is full.
 
         >>> Policy().judge(Invitation(protocol="sum/1", task="sketch"), "office")
         'ask'
         """
         if not self.rules:
             return "ask"
-        found = [rule.verdict(invitation) for rule in self.rules if rule.covers(invitation, moderator)]
+        found = [rule for rule in self.rules if rule.covers(invitation, moderator)]
         if not found:
             return "refuse"
-        return "auto" if "auto" in found else "ask"
+        return "auto" if any(rule.verdict(invitation) == "auto" and admit(rule) for rule in found) else "ask"
 
 
 def price_of(invitation: Invitation) -> float | Fraction:
@@ -127,7 +145,10 @@ def _rule(path: Path, number: int, entry: Mapping[str, Any]) -> Rule:
         raise SchemaError(f'{where}: approve is "auto" or "ask", max_sets a whole number.')
     tables, columns, protocols, moderators = map(tuple, lists)
     price = _price(where, entry.get("max_price"))
-    return Rule(str(entry["task"]), tables, columns, protocols, moderators, most, entry["approve"], price)
+    sessions = entry.get("max_sessions", DEFAULT_SESSIONS)
+    if type(sessions) is not int or sessions < 1:
+        raise SchemaError(f"{where}: max_sessions is how many sessions a day are approved.", fix="max_sessions = 1")
+    return Rule(str(entry["task"]), tables, columns, protocols, moderators, most, entry["approve"], price, sessions)
 
 
 def _price(where: str, text: Any) -> Fraction | None:

@@ -146,7 +146,12 @@ class Role:
         """Workers hold no data and join; a party asks its policy, and where that says so, a person."""
         if self._kind != "party" or known.state in ("approved", "joined", "running"):
             return True
-        verdict = (self._policy or Policy()).judge(invitation, known.moderator)
+        day = int(self.peer.clock.now() // 86_400)
+        verdict = (self._policy or Policy()).judge(
+            invitation,
+            known.moderator,
+            lambda rule: self.peer.journal.admit(known.id, rule.digest, day=day, most=rule.max_sessions),
+        )
         if verdict == "ask":
             verdict = "auto" if self._decision(known.id) == "approved" else "refuse"
         if verdict == "auto":

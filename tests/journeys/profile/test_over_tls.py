@@ -28,6 +28,7 @@ tables = ["prices"]
 columns = ["supplier", "city", "ward", "specialty"]
 protocols = ["padded/1"]
 max_sets = 400
+max_sessions = 20
 moderators = ["office"]
 approve = "auto"
 """

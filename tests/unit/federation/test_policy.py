@@ -9,6 +9,7 @@ import pytest
 
 from siloquent.errors import SchemaError
 from siloquent.federation.invitation import Invitation
+from siloquent.federation.journal import Journal
 from siloquent.federation.policy import Policy, Rule, read_policy
 
 FILE = """\
@@ -61,4 +62,43 @@ def test_what_costs_something_is_a_persons_without_a_limit() -> None:
 def test_a_limit_that_is_no_amount_is_refused(tmp_path: Path, limit: str) -> None:
     (tmp_path / "federation.toml").write_text(FILE.replace('"0.5"', limit))
     with pytest.raises(SchemaError, match="rule 1: max_price"):
+        read_policy(tmp_path)
+
+
+DAY = 20_000
+
+
+def admitted(folder: Path, policy: Policy, session: str, day: int = DAY) -> str:
+    """What a role says of ``session``, from the journal that it has on the disk."""
+    journal = Journal(folder / "journal.db")
+    try:
+        return policy.judge(
+            asked("rho 0.1"),
+            "office",
+            lambda rule: journal.admit(session, rule.digest, day=day, most=rule.max_sessions),
+        )
+    finally:
+        journal.close()
+
+
+@pytest.mark.parametrize(("line", "most"), [("", 1), ("max_sessions = 3\n", 3)])
+def test_sessions_of_a_day_are_counted_for_good_and_those_after_are_for_a_person(
+    tmp_path: Path, line: str, most: int
+) -> None:
+    (tmp_path / "federation.toml").write_text(FILE + line)
+    policy = read_policy(tmp_path)
+    for at in range(most):
+        assert admitted(tmp_path, policy, f"s{at}") == "auto"
+        assert admitted(tmp_path, policy, f"s{at}") == "auto"  # a role that was restarted: the same session
+    assert admitted(tmp_path, policy, "next") == "ask"
+    assert admitted(tmp_path, policy, "next", DAY - 1) == "ask"  # a clock that was set back
+    (tmp_path / "federation.toml").write_text(FILE + "max_sessions = 4\n" if most == 3 else FILE)
+    assert admitted(tmp_path, read_policy(tmp_path), "next") == ("auto" if most == 3 else "ask")  # none starts anew
+    assert admitted(tmp_path, policy, "later", DAY + 1) == "auto"
+
+
+@pytest.mark.parametrize("most", ["0", "-1", '"3"', "true", "1.0"])
+def test_a_number_of_sessions_that_is_none_is_refused(tmp_path: Path, most: str) -> None:
+    (tmp_path / "federation.toml").write_text(FILE + f"max_sessions = {most}\n")
+    with pytest.raises(SchemaError, match="max_sessions"):
         read_policy(tmp_path)

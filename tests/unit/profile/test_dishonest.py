@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from siloquent.federation.payload import pack_bytes, pack_json, pack_words, unpa
 from siloquent.profile.measure import PartyData, Snapshot, snapshot_of_arrow
 from siloquent.profile.plan.planner import Excesses
 from siloquent.profile.spec import Column
-from siloquent.profile.task.terms import Terms
+from siloquent.profile.task.terms import Terms, from_text
 from unit.profile.lattice import as_table, exhaustive, names, network, random_parts
 from unit.profile.roles import honest, refused, tampering
 
@@ -213,6 +214,98 @@ def test_a_party_draws_no_number_twice_for_a_moderator_that_counts_queries_anew(
     assert play("office", step, lambda raw: pack_json(change(unpack_json(raw))), protocol="smfd") == "planner_mismatch"
     again = json_play("u0/1", lambda told: {**told, "queries": [[0, m] for _, m in told.get("queries", [])]})
     assert again in ("planner_mismatch", "bad_encoding")
+
+
+class Lies:
+    """A role's channel that changes what it sends to those in ``to`` at steps that begin with ``step``."""
+
+    def __init__(self, channel: Channel, to: tuple[str, ...], step: str, alter: Alter) -> None:
+        self._channel, self._to, self._step, self._alter = channel, to, step, alter
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._channel, name)
+
+    def send(self, to: str, step: str, payload: bytes, attempt: int = 0) -> None:
+        lies = to in self._to and step.startswith(self._step)
+        self._channel.send(to, step, self._alter(payload) if lies else payload, attempt)
+
+
+PARTIES = ("p1", "p2", "p3")
+
+
+def endings(role: str, to: tuple[str, ...], step: str, alter: Alter, parts: Any = PARTS, **spec: Any) -> dict[str, str]:
+    """How the session ends for each party, by its own check, when ``role`` lies to the parties in ``to``."""
+    net, ended = network(3, 3), dict[str, str]()
+    roles = honest(net, parts, **spec)
+    liar = roles[role]
+    roles[role] = lambda channel: liar(Lies(channel, to, step, alter))  # type: ignore[arg-type]
+
+    def noted(name: str, part: Callable[[Channel], Any]) -> Callable[[Channel], Any]:
+        class Notes(Lies):
+            def abort(self, code: str, step: str = "") -> None:
+                ended.setdefault(name, code)
+                self._channel.abort(code, step=step)
+
+        return lambda channel: part(Notes(channel, (), "", alter))  # type: ignore[arg-type]
+
+    roles |= {name: noted(name, roles[name]) for name in PARTIES}
+    ended["all"] = refused(net, roles)
+    return ended
+
+
+def only(bits: Callable[[str], str]) -> Alter:
+    """Other verdicts than were voted, where there are some."""
+
+    def alter(raw: bytes) -> bytes:
+        told = unpack_json(raw)
+        return pack_json({**told, "bits": bits(told["bits"])}) if told["bits"] else raw
+
+    return alter
+
+
+FALSE_BITS = {
+    "only the first holds": lambda bits: "1" + "0" * (len(bits) - 1),
+    "all hold": lambda bits: "1" * len(bits),
+    "none holds": lambda bits: "0" * len(bits),
+    "the others hold": lambda bits: bits.translate({48: "1", 49: "0"}),
+}
+
+
+@pytest.mark.parametrize("name", FALSE_BITS)
+@pytest.mark.parametrize("to", [PARTIES, ("p2",)], ids=["all", "one"])
+@pytest.mark.parametrize("refuter", range(3))
+def test_false_verdicts_end_the_session_before_a_partys_rows_meet_them(
+    name: str, to: tuple[str, ...], refuter: int
+) -> None:
+    """a -> b holds everywhere but at one party; whoever ends the session, it is not since its own rows refute it."""
+    holds, fails = np.array([[0, 0, 0], [1, 1, 0], [2, 2, 1]]), np.array([[0, 0, 0], [0, 1, 0], [2, 2, 1]])
+    parts = [fails if at == refuter else holds for at in range(3)]
+    ended = endings("office", to, "v0/", only(FALSE_BITS[name]), parts)
+    assert "canary_failed" not in ended.values(), ended  # what a party says whose own rows refute a verdict
+    assert ended["all"] in ("planner_mismatch", "no refusal")
+    assert ended["all"] == "planner_mismatch" or name != "the others hold"
+
+
+def test_without_the_last_workers_word_false_verdicts_show_one_partys_vote(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted fault: verdicts are believed as the moderator tells them."""
+    respond = import_module("siloquent.profile.task.respond")
+    monkeypatch.setattr(respond._Walk, "_heard_twice", lambda self, number, told, *_: from_text(told["bits"]))
+    holds, fails = np.array([[0, 0, 0], [1, 1, 0], [2, 2, 1]]), np.array([[0, 0, 0], [0, 1, 0], [2, 2, 1]])
+    ended = endings("office", PARTIES, "v0/", only(FALSE_BITS["all hold"]), [holds, fails, holds])
+    assert ended["all"] == "canary_failed"
+
+
+@pytest.mark.parametrize("to", [PARTIES, ("p2",), ("office",), (*PARTIES, "office")], ids=str)
+@pytest.mark.parametrize("alter", [lambda v: bytes(1 - b for b in v), lambda v: v[::-1], lambda v: v[1:]], ids=range(3))
+def test_a_last_worker_that_tells_other_verdicts_is_found(to: tuple[str, ...], alter: Callable[[bytes], bytes]) -> None:
+    ended = endings("w3", to, "v4/", lambda raw: pack_bytes(alter(unpack_bytes(raw))))
+    assert ended["all"] in ("canary_failed", "planner_mismatch", "batch_size")
+
+
+def test_the_thesis_moderator_that_says_more_holds_than_was_voted_is_refused_by_all_alike() -> None:
+    holds, fails = np.array([[0, 0, 0], [1, 1, 0], [2, 2, 1]]), np.array([[0, 0, 0], [0, 1, 0], [2, 2, 1]])
+    ended = endings("office", PARTIES, "s9/", only(FALSE_BITS["all hold"]), [holds, fails, holds], protocol="smfd")
+    assert set(ended.values()) == {"planner_mismatch"}
 
 
 @pytest.mark.parametrize("what", ["order", "canaries"])

@@ -190,7 +190,9 @@ class ChainWorker:
         seed = None if self._is_last else kept_seed(self.channel.state, "own")
         first, second = votes.opened(self.group, pairs, self._key, seed=seed, session=self.channel.session, level=level)
         if self._is_last:
-            self.channel.send(self._next, step, pack_bytes(bytes(votes.verdicts(second))))
+            # The parties hear it from this worker, too: else whoever hands it on could tell one what its rows refute.
+            for name in (*self._parties, self._next):
+                self.channel.send(name, step, pack_bytes(bytes(votes.verdicts(second))))
         else:
             self.channel.send(self._next, step, pack_bytes(votes.zipped(first, second)))
 

@@ -21,7 +21,8 @@ from siloquent.federation.crypto.seeds import SEED
 from siloquent.federation.crypto.votes import joint_key, ties
 from siloquent.federation.crypto.worker import proven_keys
 from siloquent.federation.payload import pack_bytes, pack_json, unpack_bytes, unpack_json
-from siloquent.maths.dependencies import FD
+from siloquent.maths.dependencies import FD, closures
+from siloquent.profile.estimate import real_verdicts
 from siloquent.profile.measure import PartyData, Snapshot
 from siloquent.profile.plan.borders import Borders
 from siloquent.profile.plan.canaries import YES, plan_from_plain, vote_canaries_needed, vote_places
@@ -159,11 +160,9 @@ class _Walk:
         while candidates := borders.candidates():
             number, heard = borders.rounds, digest_of([heard, told])
             with_twins = number == 0 and "keys" in spec.kinds
-            self._vote_round(number, told, bytes.fromhex(heard), candidates, with_twins=with_twins)
+            kinds, places = self._vote_round(number, told, bytes.fromhex(heard), candidates, with_twins=with_twins)
             told = self._told(f"v0/{number + 1}")
-            verdicts = from_text(told.get("bits"))
-            if len(verdicts) != len(candidates) + with_twins:
-                raise ProtocolError("planner_mismatch", role=self._moderator, step=f"v0/{number + 1}")
+            verdicts = self._heard_twice(number, told, kinds, places)
             self.no_twins = verdicts.pop() if with_twins else self.no_twins
             borders.learn(candidates, verdicts)
             self.say(f"votes: round {borders.rounds}, {len(candidates)} candidates")
@@ -172,18 +171,21 @@ class _Walk:
 
     def _vote_round(
         self, number: int, told: Mapping[str, Any], heard: bytes, candidates: Sequence[FD], *, with_twins: bool
-    ) -> None:
+    ) -> tuple[list[int], list[int]]:
+        """Cast this party's ballots; what each canary says, and where each candidate and canary stands."""
         if told.get("digest") != digest_of(plain_candidates(candidates)):
             raise ProtocolError("planner_mismatch", role=self._moderator, step=f"v0/{number}")
-        if self.channel.sent(self._first, f"v1/{number}"):
-            return
-        own = [self.data.holds(lhs, right) for lhs, right in candidates]
-        own += [self.data.has_no_twins()] if with_twins else []
-        canaries = canary_ballots(told.get("canaries"), self._me, len(self.sizes))
-        if len(canaries) != vote_canaries_needed(len(own), self.terms.spec.canaries):
+        kinds: Any = told.get("canaries")
+        real = len(candidates) + with_twins
+        canaries = canary_ballots(kinds, self._me, len(self.sizes))
+        if len(canaries) != vote_canaries_needed(real, self.terms.spec.canaries):
             raise ProtocolError("planner_mismatch", role=self._moderator, step=f"v0/{number}")
         order = _seed_of(told.get("order"))
-        places = vote_places(len(own) + len(canaries), order, self.channel.session, number)
+        places = vote_places(real + len(canaries), order, self.channel.session, number)
+        if self.channel.sent(self._first, f"v1/{number}"):
+            return list(kinds), places
+        own = [self.data.holds(lhs, right) for lhs, right in candidates]
+        own += [self.data.has_no_twins()] if with_twins else []
         cast = [vote for _, vote in sorted(zip(places, (*own, *canaries), strict=True))]
         tied = ties(
             self.group, self.canary_key, self._me, len(self.sizes),
@@ -192,6 +194,21 @@ class _Walk:
         seed = kept_seed(self.channel.state, "own")
         ballots = self.data.ballots(cast, self.key, seed=seed, level=number, tied=tied)
         self.channel.send(self._first, f"v1/{number}", pack_bytes(ballots))
+        return list(kinds), places
+
+    def _heard_twice(
+        self, number: int, told: Mapping[str, Any], kinds: Sequence[int], places: Sequence[int]
+    ) -> list[bool]:
+        """A round's verdicts, which the moderator and the last worker both tell, before this party's rows meet them.
+
+        A false verdict that only one party's rows refute would end the session under that party's name: its vote.
+        """
+        workers = self.channel.members.workers
+        step = f"v{len(workers) + 1}/{number}"
+        said = real_verdicts(unpack_bytes(self.channel.receive(step, workers[-1])), kinds, places)
+        if from_text(told.get("bits")) != said:
+            raise ProtocolError("planner_mismatch", role=self._moderator, step=f"v0/{number + 1}")
+        return said
 
     def _search(self) -> tuple[list[FD], list[int]]:
         """Pass by pass: what holds over all rows together."""
@@ -292,7 +309,12 @@ class _Walk:
             traversal.learn(candidates, verdicts)
             number, first = number + 1, second + len(candidates)
             self.say(f"level {number}: {len(candidates)} candidates")
-        return traversal.minimal(), []
+        found = traversal.minimal()
+        # By what all parties know, and not by one party's rows: it would end the session under its own name.
+        implied = closures(self.cfds, len(spec.columns))
+        if any(not implied[lhs] >> right & 1 for lhs, right in found):
+            raise ProtocolError("planner_mismatch", role=self._moderator, step=f"s9/{number - 1}")
+        return found, []
 
     def _told_report(self) -> FDReport:
         try:

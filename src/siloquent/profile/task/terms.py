@@ -13,7 +13,8 @@ from siloquent.maths.dependencies import FD
 from siloquent.profile.plan.costs import most_sets
 from siloquent.profile.spec import Column, ProfileSpec, column_from_plain, spec_from_plain
 
-VERSION = 1
+VERSION = 2
+"""2: the last worker tells the parties, too, what was voted."""
 MOST_SETS = 2**16
 Say = Callable[[str], None]
 
