@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from siloquent.errors import RequestError
 
 PAIRWISE_COLUMNS = 2_000
 _SAFE = 2**62
+_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Sensitivity:
     linf: int
 
 
-def sensitivities(blocks: Sequence[NDArray[np.int64]], *, replace_one: bool, rows: int) -> Sensitivity:
+def sensitivities(blocks: Sequence[NDArray[np.signedinteger[Any]]], *, replace_one: bool, rows: int) -> Sensitivity:
     """The sensitivity of the answers [W_1 | W_2 | ..] x when one unit is added, removed or replaced.
 
     Args:
@@ -43,7 +45,7 @@ def sensitivities(blocks: Sequence[NDArray[np.int64]], *, replace_one: bool, row
     """
     if rows < 1:
         raise RequestError(f"A unit has at least one row, not {rows}.", fix="set unit.max_rows to 1 or more")
-    parts = [_block(_exact(block), replace_one=replace_one) for block in blocks]
+    parts = [_block(_exact(block, distinct=replace_one), replace_one=replace_one) for block in blocks]
     return Sensitivity(
         l1=rows * sum(part.l1 for part in parts),
         l2_squared=rows**2 * sum(part.l2_squared for part in parts),
@@ -51,26 +53,42 @@ def sensitivities(blocks: Sequence[NDArray[np.int64]], *, replace_one: bool, row
     )
 
 
-def _exact(block: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Distinct columns and the zero column as rows, in a type in which no sum of squares overflows."""
+def _exact(block: NDArray[np.signedinteger[Any]], *, distinct: bool) -> NDArray[Any]:
+    """The columns and the zero column as rows, each once if ``distinct``; no sum of their squares overflows."""
     if not np.issubdtype(block.dtype, np.integer):
         raise RequestError("A sensitivity is computed on whole matrices only.", fix="scale the workload to integers")
-    columns = np.unique(np.vstack([np.zeros((1, block.shape[0]), dtype=np.int64), block.T]), axis=0)
+    columns = np.vstack([np.zeros((1, block.shape[0]), dtype=block.dtype), block.T])
+    if distinct:
+        columns = np.unique(columns, axis=0)
     largest = max(int(columns.max(initial=0)), -int(columns.min(initial=0)))
     # Twice the largest entry, squared, once for every answer: if that fits, so does everything below.
+    # The type stays as narrow as it came: thousands of answers over thousands of columns are wide as 64-bit numbers.
     return columns if 4 * largest**2 * max(1, block.shape[0]) < _SAFE else columns.astype(object)
 
 
-def _block(columns: NDArray[np.int64], *, replace_one: bool) -> Sensitivity:
-    l1, l2_squared = np.abs(columns).sum(axis=1), (columns * columns).sum(axis=1)
-    linf = np.abs(columns).max(axis=1, initial=0)
+def _block(columns: NDArray[Any], *, replace_one: bool) -> Sensitivity:
+    l1, l2_squared, linf = _norms(columns)
     if not replace_one:
         return Sensitivity(int(l1.max()), int(l2_squared.max()), int(linf.max()))
     if len(columns) <= PAIRWISE_COLUMNS:
-        return _pairs(columns)
+        return _pairs(_wide(columns))
     if bool((columns >= 0).all()):
         return Sensitivity(_two_largest(l1), _two_largest(l2_squared), int(linf.max()))
     return Sensitivity(2 * int(l1.max()), 4 * int(l2_squared.max()), 2 * int(linf.max()))
+
+
+def _norms(columns: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """L1, squared L2 and L-infinity of each row, some rows at a time."""
+    found = []
+    for first in range(0, len(columns), _AT_ONCE):
+        sizes = np.abs(_wide(columns[first : first + _AT_ONCE]))
+        found.append((sizes.sum(axis=1), (sizes * sizes).sum(axis=1), sizes.max(axis=1, initial=0)))
+    l1, l2_squared, linf = (np.concatenate(norms) for norms in zip(*found, strict=True))
+    return l1, l2_squared, linf
+
+
+def _wide(columns: NDArray[Any]) -> NDArray[Any]:
+    return columns if columns.dtype == object else columns.astype(np.int64, copy=False)
 
 
 def _pairs(columns: NDArray[np.int64]) -> Sensitivity:

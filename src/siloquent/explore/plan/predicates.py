@@ -27,7 +27,7 @@ from siloquent.maths.sensitivity import Sensitivity, sensitivities
 from siloquent.maths.workloads import is_disjoint, is_nested, merge_columns
 from siloquent.schema import Attribute, Domain, TableSchema
 
-MOST_ENTRIES = 2 * 10**8
+MOST_ENTRIES = 5 * 10**7
 UNIT_BITS = 12
 
 
@@ -116,14 +116,14 @@ def _finished(
     )
 
 
-def _columns_of(part: Part) -> NDArray[np.int64]:
+def _columns_of(part: Part) -> NDArray[np.signedinteger[Any]]:
     """A matrix whose columns differ as those of the part's own that some cell belongs to."""
     occurring = np.flatnonzero(np.bincount(part.column[part.column >= 0], minlength=part.columns))
     if part.running:  # the first column has the most ones, and no two differ by more than it has
         return np.array(np.arange(part.columns)[:, None] >= occurring[:1], dtype=np.int64)
     if part.weights is None:  # two answers of one column each stand for any number of them
         return np.eye(min(len(occurring), 2), dtype=np.int64)
-    return part.matrix[:, occurring]
+    return part.weights[:, occurring]
 
 
 def _most_columns(parts: Sequence[Part]) -> int:

@@ -12,13 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.explore.plan.atoms import FALSE, TRUE, Truth, Values, atom, check_comparable, compared, values_of
+from siloquent.errors import RequestError
+from siloquent.explore.plan.atoms import FALSE, TRUE, Truth, Values, check_comparable, compared, values_of
+from siloquent.explore.plan.classes import Runs, Test, check_work, classes_of, runs_of
 from siloquent.explore.plan.compiled import Integers
 from siloquent.explore.spec.forms import attribute_of
-from siloquent.explore.spec.predicate import And, Compare, Expression, InList, IsNull, Like, Not, Or, Predicate
+from siloquent.explore.spec.predicate import And, Compare, Expression, Not, Or, Predicate
 from siloquent.schema import Block, Domain
 
-Test = Compare | InList | Like | IsNull
+MAX_TRUTHS = 2 * 10**9
+"""Tests times the cells in which they are put together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,11 +74,12 @@ class Space:
 
     def __init__(self, tests: Sequence[Test], domain: Domain, keys: Sequence[Key]) -> None:
         self.domain = domain
-        signatures: dict[str, list[NDArray[np.int64]]] = {key.attribute: [] for key in keys}
+        signatures: dict[str, list[Runs]] = {key.attribute: [] for key in keys}
         for key in keys:
-            signatures[key.attribute].append(key.groups)
-        self._atoms: dict[tuple[Test, str], Truth] = {}
+            signatures[key.attribute].append(Runs.of(key.groups))
+        self._atoms: dict[tuple[Test, str], Runs] = {}
         self._pairs: dict[tuple[Test, str], Values] = {}
+        check_work([(test, self.domain[name]) for test in tests for name in sorted(self._names(test))])
         for test in tests:
             self._prepare(test, signatures)
         order = {name: place for place, name in enumerate(domain.names)}
@@ -83,19 +87,24 @@ class Space:
         self._first: dict[str, Integers] = {}
         classes = []
         for name in self.names:
-            _, first, found = np.unique(np.vstack(signatures[name]), axis=1, return_index=True, return_inverse=True)
-            rank = np.empty(len(first), dtype=np.int64)
-            rank[np.argsort(first, kind="stable")] = np.arange(len(first))
-            classes.append(rank[found.reshape(-1)])
-            self._first[name] = np.sort(first)
+            found, self._first[name] = classes_of(signatures[name], domain[name].size)
+            classes.append(found)
         self.block = Block(self.names, tuple(classes))
+        if len(tests) * self.block.size > MAX_TRUTHS:
+            raise RequestError(
+                f"{len(tests):,} conditions over {self.block.size:,} cells of {', '.join(self.names)} are too many.",
+                fix="ask fewer conditions at once, or about fewer attributes",
+            )
 
-    def _prepare(self, test: Test, signatures: dict[str, list[NDArray[np.int64]]]) -> None:
-        names = {self.domain[name].name for side in _sides(test) if (name := attribute_of(side)) is not None}
+    def _names(self, test: Test) -> set[str]:
+        return {self.domain[name].name for side in _sides(test) if (name := attribute_of(side)) is not None}
+
+    def _prepare(self, test: Test, signatures: dict[str, list[Runs]]) -> None:
+        names = self._names(test)
         if len(names) == 1:
             (name,) = names
-            self._atoms[test, name] = atom(test, self.domain[name])
-            signatures.setdefault(name, []).append(self._atoms[test, name].astype(np.int64))
+            self._atoms[test, name] = runs_of(test, self.domain[name])
+            signatures.setdefault(name, []).append(self._atoms[test, name])
             return
         assert isinstance(test, Compare)
         sides = [(self.domain[attribute_of(side) or ""].name, side) for side in _sides(test)]
@@ -105,13 +114,16 @@ class Space:
         for name, values in found.items():
             self._pairs[test, name] = values
             (other,) = (found[left] for left in found if left != name)
-            signatures.setdefault(name, []).append(_places_among(values, other))
+            signatures.setdefault(name, []).append(Runs.of(_places_among(values, other)))
 
     def along(self, name: str, vector: NDArray[Any]) -> NDArray[Any]:
         """A vector over an attribute's cells, one entry a class, laid along the attribute's axis of the block."""
+        return self._laid(name, vector[self._first[name]])
+
+    def _laid(self, name: str, vector: NDArray[Any]) -> NDArray[Any]:
         shape = [1] * len(self.names)
         shape[self.names.index(name)] = -1
-        return vector[self._first[name]].reshape(shape)
+        return vector.reshape(shape)
 
     def truth(self, predicate: Predicate) -> Truth:
         """The truth of a predicate for each cell of the block, broadcastable to its shape (Kleene's logic)."""
@@ -130,7 +142,9 @@ class Space:
     def _test(self, test: Test) -> Truth:
         names = [self.domain[name].name for side in _sides(test) if (name := attribute_of(side)) is not None]
         if len(set(names)) == 1:
-            return self.along(names[0], self._atoms[test, names[0]])
+            runs = self._atoms[test, names[0]]
+            inside = np.searchsorted(runs.starts, self._first[names[0]], side="right") - 1
+            return self._laid(names[0], runs.values[inside])
         assert isinstance(test, Compare)
         left, right = (self._pairs[test, name] for name in names)
         # An unlisted value of a category is not known, so the comparison is UNKNOWN there: two of them may be equal.

@@ -1,0 +1,220 @@
+"""Classes of an attribute's cells that a question treats alike, refined test by test over runs of equal truth.
+
+A test of an ordered attribute by a constant is two or three runs, found from the declaration without a look at each
+value: thousands of ranges over a million values take no more memory than the ranges.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import RequestError
+from siloquent.explore.plan.atoms import FALSE, TRUE, UNKNOWN, atom
+from siloquent.explore.spec.predicate import Call, Column, Compare, CompareOp, Constant, InList, IsNull, Like, Value
+from siloquent.schema import Attribute
+
+Integers = NDArray[np.int64]
+Test = Compare | InList | Like | IsNull
+
+MAX_VALUES = 10**8
+"""Values at which tests are evaluated one by one, all tests of a question together."""
+MAX_RUNS = 10**7
+MAX_REFINED = 2 * 10**9
+"""Runs times the tests that part them."""
+_TEXT = 20  # a test of a text takes so many times as long as one of a number
+_FLIPPED: dict[CompareOp, CompareOp] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Runs:
+    """A vector over cells and OUTSIDE: ``values[i]`` from cell ``starts[i]`` on; the first start is 0."""
+
+    starts: NDArray[np.int32]
+    values: NDArray[Any]
+
+    @classmethod
+    def of(cls, vector: NDArray[Any]) -> Runs:
+        """The runs of a vector, shape (size + 1,)."""
+        starts = np.append(0, np.flatnonzero(vector[1:] != vector[:-1]) + 1).astype(np.int32)
+        return cls(starts, np.ascontiguousarray(vector[starts]))
+
+    def over(self, starts: NDArray[np.int32]) -> NDArray[Any]:
+        """The values of finer runs that begin at ``starts``."""
+        places = np.append(np.searchsorted(starts, self.starts), len(starts))
+        return np.repeat(self.values, np.diff(places))
+
+
+def runs_of(test: Test, attribute: Attribute) -> Runs:
+    """What a test of ``attribute`` alone says for each cell.
+
+    Raises:
+        RequestError, UnknownName: as ``atom``.
+    """
+    cuts = _cuts(test, attribute)
+    return Runs.of(atom(test, attribute)) if cuts is None else _between(cuts, attribute)
+
+
+def work_of(test: Test, attribute: Attribute) -> int:
+    """At how many values ``test`` has to be evaluated one by one."""
+    if not attribute.is_countable or _cuts(test, attribute) is not None:
+        return 0
+    slow = isinstance(test, Like) or any(isinstance(side, Call) for side in _sides(test))
+    tests = len(test.values) if isinstance(test, InList) else 1
+    return tests * attribute.size * (_TEXT if slow and attribute.kind == "category" else 1)
+
+
+def check_work(tests: Sequence[tuple[Test, Attribute]]) -> None:
+    """Refuse tests that would take too long, before any is evaluated.
+
+    Raises:
+        RequestError: they are too many for attributes of so many values.
+    """
+    if sum(work_of(test, attribute) for test, attribute in tests) <= MAX_VALUES:
+        return
+    widest = max((attribute for _, attribute in tests), key=lambda attribute: attribute.size)
+    raise RequestError(
+        f"The question has {len(tests):,} conditions, on attributes of up to {widest.size:,} values: too much to plan.",
+        fix=f"compare {widest.name} itself with constants, ask fewer conditions at once, or declare a coarser grid",
+    )
+
+
+def classes_of(parts: Sequence[Runs], size: int) -> tuple[Integers, Integers]:
+    """The class of each cell, numbered as they first appear, shape (size + 1,), and the first cell of each.
+
+    Raises:
+        RequestError: too many runs to refine.
+    """
+    total = sum(len(part.starts) for part in parts)
+    starts = np.zeros(1, dtype=np.int32)
+    if total <= MAX_RUNS:
+        starts = np.unique(np.concatenate([starts, *(part.starts for part in parts)]))
+    if total > MAX_RUNS or len(starts) * len(parts) > MAX_REFINED:
+        raise RequestError(
+            f"{len(parts):,} conditions on one attribute tell its {size:,} values apart in too many ways to plan.",
+            fix="ask fewer conditions at once, or declare a coarser grid",
+        )
+    ids = np.zeros(len(starts), dtype=np.int64)
+    for part in parts:
+        ids = _refined(ids, part.over(starts))
+    _, first, found = np.unique(ids, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first, kind="stable")] = np.arange(len(first))
+    lengths = np.diff(np.append(starts, size + 1))
+    return np.repeat(rank[found.reshape(-1)], lengths), np.sort(starts[first]).astype(np.int64)
+
+
+def _refined(ids: Integers, values: NDArray[Any]) -> Integers:
+    """Classes that both tell apart, numbered without gaps."""
+    low = int(values.min())
+    span = int(values.max()) - low + 1
+    if span == 1:
+        return ids
+    both = ids * span + (values.astype(np.int64) - low)
+    most = (int(ids.max()) + 1) * span
+    if most > 8 * len(ids) + 64:
+        return np.asarray(np.unique(both, return_inverse=True)[1], dtype=np.int64).reshape(-1)
+    seen = np.zeros(most, dtype=bool)
+    seen[both] = True
+    return np.asarray((np.cumsum(seen) - 1)[both], dtype=np.int64)
+
+
+def _sides(test: Test) -> tuple[object, ...]:
+    return (test.left, test.right) if isinstance(test, Compare) else (test.expression,)
+
+
+def _between(cuts: tuple[list[tuple[int, int]], bool], attribute: Attribute) -> Runs:
+    """TRUE in the given ranges of cells, FALSE elsewhere (swapped if negated), UNKNOWN beyond the values."""
+    ranges, negated = cuts
+    outside, inside = (TRUE, FALSE) if negated else (FALSE, TRUE)
+    starts, values = [0], [outside]
+
+    def begin(cell: int, value: np.int8) -> None:
+        if starts[-1] == cell:
+            values[-1] = value
+        elif values[-1] != value:
+            starts.append(cell)
+            values.append(value)
+
+    for low, high in ranges:
+        if low < high:
+            begin(low, inside)
+            begin(high, outside)
+    listed = attribute.kind == "category" and attribute.other == "cell"
+    if listed:
+        begin(attribute.steps, outside)
+    begin(attribute.steps + listed, UNKNOWN)
+    return Runs(np.array(starts, dtype=np.int32), np.array(values, dtype=np.int8))
+
+
+def _cuts(test: Test, attribute: Attribute) -> tuple[list[tuple[int, int]], bool] | None:
+    """The ranges of cells for which a comparison with constants is true, and whether they are to be negated.
+
+    None where each value must be looked at, or where the test is to be refused.
+    """
+    from siloquent.schema.attribute import MOST_POINTS
+
+    if attribute.steps > MOST_POINTS:
+        return None
+    if isinstance(test, InList) and isinstance(test.expression, Column):
+        found = [_cut(value, "=", attribute) for value in test.values]
+        ranges = [one for one in found if one is not None]
+        return (sorted(set(ranges)), False) if len(ranges) == len(found) else None
+    if not isinstance(test, Compare):
+        return None
+    left, right, op = test.left, test.right, test.op
+    if isinstance(left, Value):
+        left, right, op = right, left, _FLIPPED[op]
+    if not isinstance(left, Column) or not isinstance(right, Value):
+        return None
+    cut = _cut(right.value, "=" if op == "!=" else op, attribute)
+    return None if cut is None else ([cut], op == "!=")
+
+
+def _cut(value: Constant, op: str, attribute: Attribute) -> tuple[int, int] | None:
+    if attribute.kind == "category":
+        if op != "=" or not isinstance(value, str):
+            return None
+        cell = _place_of(value, attribute)
+        return None if cell is None else (cell, cell + 1)
+    place = _exact_place(value, attribute)
+    if place is None:
+        return None
+    steps = attribute.steps
+    below = min(max(math.ceil(place), 0), steps)
+    upto = min(max(math.floor(place) + 1, 0), steps)
+    return {
+        "<": (0, below),
+        "<=": (0, upto),
+        ">": (upto, steps),
+        ">=": (below, steps),
+        "=": (below, upto),
+    }[op]
+
+
+def _place_of(value: str, attribute: Attribute) -> int | None:
+    place = attribute.index(value)
+    return place if 0 <= place < attribute.steps and attribute.values[place] == value else None
+
+
+def _exact_place(value: Constant, attribute: Attribute) -> Fraction | None:
+    """Where a constant lies among the declared values, in grid steps from the first one; None for another kind."""
+    grid = Fraction(attribute.grid or 1)
+    if attribute.is_numeric and isinstance(value, (int, Decimal)) and not isinstance(value, bool):
+        return (Fraction(value) - Fraction(attribute.lo)) / grid  # type: ignore[arg-type]
+    if not attribute.is_temporal or not isinstance(value, date):
+        return None
+    moment = value if isinstance(value, datetime) else datetime.combine(value, time())
+    if moment.tzinfo is not None or moment.microsecond:
+        return None
+    assert isinstance(attribute.lo, datetime)
+    since = moment - attribute.lo
+    return Fraction(since.days * 86_400 + since.seconds) / grid
