@@ -35,7 +35,7 @@ def rows(options: Options) -> Iterator[Row]:
             found = planned(asked, "pure")
             ours = float(accountant("pure").price(found.event).amount)
             yield Row(
-                name, ours=ours, paper=asked.valid, goal=asked.pure, unit="epsilon", how=f"{found.chosen.name}; {how}"
+                name, ours=ours, peer=asked.valid, goal=asked.pure, unit="epsilon", how=f"{found.chosen.name}; {how}"
             )
         name = f"cost-zcdp-{asked.name}"
         if options.wants(name):

@@ -53,7 +53,7 @@ def rows(options: Options) -> Iterator[Row]:
             yield Row(
                 name,
                 ours=float(np.median(ours)),
-                paper=float(np.median(theirs)),
+                peer=float(np.median(theirs)),
                 goal=float(np.median(theirs)) - 3 * error,
                 better="higher",
                 how=f"{_measure(strategy)}, median of {setting}; {spread}; goal: three standard errors below theirs",
@@ -74,7 +74,7 @@ def _sweeps(options: Options, pairs: Pairs, *, runs: int) -> Iterator[Row]:
                 ours, theirs = _both(some, strategy, runs, budget, budget, share)
                 spread = f"quartiles {_quartiles(ours)} and {_quartiles(theirs)}"
                 how = f"{_measure(strategy)}, median of {runs} cleaners; {spread}"
-                yield Row(name, ours=float(np.median(ours)), paper=float(np.median(theirs)), better="higher", how=how)
+                yield Row(name, ours=float(np.median(ours)), peer=float(np.median(theirs)), better="higher", how=how)
 
 
 def _measure(strategy: Strategy) -> str:

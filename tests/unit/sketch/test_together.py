@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,14 @@ from siloquent.federation.measure import full_draw
 from siloquent.federation.sums import SERVICE, Sum, worker_part
 from siloquent.federation.walks import Walks
 from siloquent.privacy import SummedGaussian
+from siloquent.privacy.noise import shares
 from siloquent.sketch import Budget, Density, SketchSpec, ask
 from siloquent.sketch.sketch import Sketch
 from siloquent.sketch.task import explain
 from siloquent.sketch.together import add_walks, build_sum, event_of, invitation_of, planned
 from unit.sketch.tables import rows, session, spec
 
+module = import_module("siloquent.sketch.together")
 SILOS = ("north", "river", "hill")
 MEMBERS = Members(
     (
@@ -153,3 +157,32 @@ def test_a_silo_does_not_run_a_body_that_is_not_what_the_invitation_showed(
 def test_an_invitation_names_the_label_among_the_columns(silos: dict[str, sq.Session]) -> None:
     made = invitation_of(planned(silos["north"], shared(silos, label="kind"), min_parties=3), parties=3, min_parties=3)
     assert made.columns[-1] == "kind"
+
+
+def noise_of_shares(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Fraction, int]]:
+    """The parameter and the number of honest silos of each share of noise that is drawn from now on."""
+    seen: list[tuple[Fraction, int]] = []
+    for name, parameter in (("add_gaussian_share", "variance"), ("add_laplace_share", "scale")):
+        real = getattr(shares, name)
+
+        def drawn(values: Any, *, real: Any = real, parameter: str = parameter, honest: int, **named: Any) -> Any:
+            seen.append((Fraction(named[parameter]), honest))
+            return real(values, honest=honest, **named)
+
+        monkeypatch.setattr(shares, name, drawn)
+    return seen
+
+
+@pytest.mark.parametrize("planted", [0, 1])
+def test_each_silo_adds_the_share_of_noise_that_its_ledger_was_charged_for(
+    silos: dict[str, sq.Session], monkeypatch: pytest.MonkeyPatch, planted: int
+) -> None:
+    """With ``planted`` a silo's share is for one honest silo more: noise that no account was charged for lacks."""
+    asked, seen = shared(silos), noise_of_shares(monkeypatch)
+    real = module.measure_share
+    monkeypatch.setattr(module, "measure_share", lambda *all_, honest: real(*all_, honest=honest + planted))
+    together(silos, asked)
+    chosen = planned(silos["north"], asked, min_parties=3)
+    charged = {(Fraction(one), 2) for one in (chosen.parameter, chosen.size_parameter) if one is not None}
+    assert len(seen) == 3 * len(charged)
+    assert (set(seen) == charged) == (planted == 0)  # three silos, of which one may show its noise: two are honest

@@ -51,7 +51,11 @@ def _session(master: str) -> SparkSession:
     if running is not None:
         return running
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # kernels need this very environment
-    settings: dict[str, Any] = {"spark.ui.enabled": "false", "spark.sql.execution.arrow.pyspark.enabled": "true"}
+    settings: dict[str, Any] = {
+        "spark.ui.enabled": "false",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.io.encryption.enabled": "true",  # shuffles and sorts put rows into files
+    }
     builder = SparkSession.builder.master(master).appName("siloquent")
     for key, value in settings.items():
         builder = builder.config(key, value)

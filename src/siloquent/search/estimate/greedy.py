@@ -51,10 +51,13 @@ def ranking(training: Training, pools: Sequence[Joined], rng: np.random.Generato
         if not pool.candidates or not training.can_join(key):
             continue
         table = training.by_key(key)
-        expected = gains_of(table, pool.values.astype(np.float32), unsure=pool.unsure).expected()
+        # Less one key's value, which changes no gain: a constant is then 0 exactly, and no rounding of large values
+        # looks like a gain. Where nothing varies, nothing is gained.
+        moved = pool.values - pool.values[:, [int(np.argmax(table.counts))]]
+        expected = gains_of(table, moved.astype(np.float32), unsure=pool.unsure).expected()
         best = np.argsort(-expected, kind="stable")[:MOST_RANKED]
-        found += _with_intervals(training, key, table, pool, best, expected, total, rng)
-    return sorted(found, key=lambda one: -one.expected)[:MOST_RANKED], total
+        found += _with_intervals(training, key, table, pool, moved[best], best, expected, total, rng)
+    return sorted(found, key=lambda one: (-one.expected, -one.gain))[:MOST_RANKED], total
 
 
 def _with_intervals(
@@ -62,12 +65,12 @@ def _with_intervals(
     key: int,
     table: ByKey,
     pool: Joined,
+    values: Floats,
     best: NDArray[np.int64],
     expected: NDArray[np.float32],
     total: int,
     rng: np.random.Generator,
 ) -> list[Scored]:
-    values = pool.values[best]
     exact = exact_gains_of(table, values)
     r = np.sign(exact.slopes) * np.sqrt(exact.gains)
     # The partial correlation is the partial covariance over this length, which noise and sampling hardly move.
