@@ -75,10 +75,10 @@ def made(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     (folder / "dsn.secret").touch(0o600)
     (folder / "dsn.secret").write_text(f"postgresql://ana:{PASSWORD}@db/clinic")
-    for kind in ("csv", "parquet"):
+    for kind, source in (("csv", "csv-records"), ("parquet", "parquet")):
         (folder / kind / "schemas").mkdir(parents=True)
         for table in UNITS:
-            (folder / kind / "schemas" / f"{table}.toml").write_text(declaration(table, f"{kind}:rows"))
+            (folder / kind / "schemas" / f"{table}.toml").write_text(declaration(table, f"{source}:rows"))
     return folder
 
 

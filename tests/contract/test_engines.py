@@ -77,3 +77,12 @@ def test_neither_settings_nor_views_of_the_session_are_touched(spark_session: An
     assert not spark_session.catalog.tableExists("source")
     assert not spark_session.catalog.tableExists("kept")
     spark_session.conf.set("spark.sql.session.timeZone", before)
+
+
+@pytest.mark.spark
+def test_spark_tells_users_apart_by_bytes(spark_session: Any) -> None:
+    rows = "SELECT col1 COLLATE UTF8_LCASE AS pid FROM VALUES ('Ann'), ('bob'), ('ann')"
+    spark_session.sql(f"CREATE OR REPLACE GLOBAL TEMPORARY VIEW folded AS {rows}")
+    engine = SparkEngine(spark_session, exp.to_table("global_temp.folded"))
+    counted = exp.select("pid", exp.alias_(exp.Count(this=exp.Star()), "n")).from_("source").group_by("pid")
+    assert sorted(row["pid"] for row in engine.aggregate(counted).to_pylist()) == ["Ann", "ann", "bob"]

@@ -76,7 +76,7 @@ def parse_public(text: str) -> PublicFile:
     if type(raw.get("format")) is not int or raw["format"] != 1:
         raise SchemaError("A public table says format = 1; this version reads no other.", fix=_EXAMPLE)
     name, key, source = (_word(raw, word) for word in ("name", "key", "source"))
-    if source.partition(":")[0] not in ("csv", "parquet"):
+    if source.partition(":")[0] not in ("csv", "csv-records", "parquet"):
         raise SchemaError(f"A public table is a csv: or parquet: file, not {brief(source)}.", fix=_EXAMPLE)
     attributes = parse_attributes(raw.get("attribute"))
     for attribute in attributes:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Adjacency = Literal["add-remove", "replace-one"]
 EXACT_KINDS = ("id", "category", "text")
-SOURCE_KINDS = ("csv", "parquet", "duckdb", "postgres", "spark")
+SOURCE_KINDS = ("csv", "csv-records", "parquet", "duckdb", "postgres", "spark")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from sqlglot import exp
 
 from siloquent.data import Limits, PrivateTable, open_source, open_table
+from siloquent.data.engines.base import SOURCE
 from siloquent.data.sources.postgres import connection_text
 from siloquent.errors import DataError, SchemaError, UnknownName
 from siloquent.ledger import Permit
@@ -172,3 +174,12 @@ def test_a_secret_file_of_ones_own_is_read(tmp_path: Path) -> None:
 def test_a_source_without_a_table_says_how_to_name_one(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="postgres:clinic#TABLE"):
         open_source(clinic_schema(source="postgres:clinic"), Workspace(tmp_path))
+
+
+def test_rows_of_one_declared_column_count_where_it_is_null(database: Any, workspace: Workspace) -> None:
+    database.execute("CREATE TABLE alone AS SELECT CASE WHEN i > 300 THEN 1 END AS age FROM generate_series(1, 1000) i")
+    only = '{ name = "age", type = "integer", lo = 0, hi = 9, outside = "drop", null = "cell" },'
+    schema = clinic_schema(attributes=only, source="postgres:clinic#alone")
+    engine = open_source(schema, workspace)
+    query = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(exp.to_table(SOURCE))
+    assert engine.aggregate(query).to_pylist() == [{"n": 1000}]

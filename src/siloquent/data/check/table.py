@@ -60,7 +60,7 @@ _WRONG: dict[LineFault, str] = {
 }
 _FIX: dict[LineFault, str] = {
     "encoding": "save the file as UTF-8: iconv -f LATIN1 -t UTF-8, or the program's own choice of encoding",
-    "form": "write the file anew with a CSV library",
+    "form": 'write the file anew with a CSV library; if texts in quotes hold line ends: source = "csv-records:.."',
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlglot import exp
 
@@ -19,7 +19,14 @@ if TYPE_CHECKING:
 
     from siloquent.data.engines.base import Kernel, LineFault, Merge
 
-    LinesLeftOut = Callable[[duckdb.DuckDBPyConnection], dict[LineFault, int]]
+
+class Streamable(Protocol):
+    """Rows that can be read any number of times."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """A new Arrow stream of all rows."""
+        ...
+
 
 BATCH_ROWS = 100_000
 MOST_STATEMENTS = 256
@@ -29,13 +36,13 @@ class DuckDBEngine:
     """Rows of one source behind DuckDB.
 
     Args:
-        attach: Makes the relation ``SOURCE`` of a file; called once, before the door shuts. It gives what counts the
-            lines that are left out, if the source has lines.
-        arrow: The rows of ``SOURCE`` instead; the table stays where it is.
-        fill: For sources that are fetched whole: gives the table that takes the place of ``arrow``, when rows are
-            first read.
+        attach: Makes the relation ``SOURCE`` of a file; called once, before the door shuts.
+        arrow: The rows of ``SOURCE`` instead: a table, or anything else that gives an Arrow stream of the same rows as
+            often as it is asked for one.
+        fill: For sources that are fetched: gives what takes the place of ``arrow``, when rows are first read.
         files: The only files that may be read afterwards.
         unchanged: Says whether the source is still what was opened; asked before and after rows are read.
+        faults: Counts the lines that cannot be read, if the source has lines.
     Raises:
         DataError: DuckDB cannot read the source.
     """
@@ -43,18 +50,19 @@ class DuckDBEngine:
     @quiet
     def __init__(
         self,
-        attach: Callable[[duckdb.DuckDBPyConnection], LinesLeftOut | None] = lambda _: None,
+        attach: Callable[[duckdb.DuckDBPyConnection], None] = lambda _: None,
         *,
-        arrow: pa.Table | None = None,
-        fill: Callable[[], pa.Table] | None = None,
+        arrow: Streamable | None = None,
+        fill: Callable[[], Streamable] | None = None,
         files: Sequence[str] = (),
         limits: Limits | None = None,
         unchanged: Callable[[], bool] = lambda: True,
+        faults: Callable[[], Mapping[LineFault, int]] = dict,
     ) -> None:
         # Here and not above: DuckDB takes longer to import than the rest of the command line.
         import duckdb
 
-        self._limits, self._unchanged = limits or Limits(), unchanged
+        self._limits, self._unchanged, self._faults = limits or Limits(), unchanged, faults
         self._arrow, self._fill = arrow, fill
         self._lock = threading.RLock()
         self._statements: dict[str, duckdb.Statement] = {}
@@ -62,7 +70,7 @@ class DuckDBEngine:
         try:
             # First: a view in somebody's database file may name other files, and binding it would open them.
             _shut(self._connection, files)
-            self._lines_left_out = attach(self._connection)
+            attach(self._connection)
             self._lend(self._connection)
             described = self._connection.execute(f"DESCRIBE {SOURCE}").fetchall()
         except BaseException:  # allowed: whatever went wrong, the connection is let go and it is raised again
@@ -138,9 +146,8 @@ class DuckDBEngine:
 
     @quiet
     def unreadable_lines(self) -> Mapping[LineFault, int]:
-        """How many lines of the source are left out because they cannot be read, and why."""
-        with self._lock:
-            return self._lines_left_out(self._connection) if self._lines_left_out else {}
+        """How many lines of the source cannot be read, and why."""
+        return self._faults()
 
     def close(self) -> None:
         """Let go of the rows in memory and of the files."""

@@ -44,7 +44,7 @@ class SparkEngine:
         _silence()
         self._session = session.newSession()
         self._session.conf.set("spark.sql.session.timeZone", "UTC")  # moments without a zone stay as they are
-        self._session.sql(f"SELECT * FROM {table.sql('spark')}").createOrReplaceTempView(SOURCE)
+        _by_bytes(self._session.sql(f"SELECT * FROM {table.sql('spark')}")).createOrReplaceTempView(SOURCE)
         self._kept: list[DataFrame] = []
 
     @quiet
@@ -106,6 +106,18 @@ class SparkEngine:
 
     def _run(self, query: exp.Query) -> DataFrame:
         return self._session.sql(spark_sql(query))
+
+
+def _by_bytes(rows: DataFrame) -> DataFrame:
+    """``rows`` whose texts are compared by their bytes: a collation would melt users whose ids differ in case."""
+    from pyspark.sql.functions import col, collate
+
+    shown = [
+        collate(quoted, "UTF8_BINARY").alias(field.name) if " collate " in field.dataType.simpleString() else quoted
+        for field in rows.schema.fields
+        for quoted in [col(f"`{field.name.replace('`', '``')}`")]
+    ]
+    return rows.select(*shown)
 
 
 def _silence() -> None:

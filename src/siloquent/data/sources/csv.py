@@ -1,4 +1,4 @@
-"""CSV files: names from the header line, every cell as text, lines that cannot be read left out.
+"""CSV files: names from the header line, every cell as text, each line read by itself (``lines``).
 
 Nothing is sniffed from rows: neither types nor quoting nor how many lines to skip may hang on one person's row. And
 nothing is shown of the first line: a file without a header has somebody's row there.
@@ -12,49 +12,48 @@ import io
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
 
-from sqlglot import exp
-
-from siloquent.data.engines.base import OWNER_LOG, SOURCE, Limits
+from siloquent.data.engines.base import OWNER_LOG, Limits
 from siloquent.data.sources.files import SourceFile, first_bytes, source_file
-from siloquent.data.sources.quoting import shape_of
+from siloquent.data.sources.lines import BLOCK_BYTES, CsvRows
 from siloquent.errors import SchemaError
 
-if TYPE_CHECKING:
-    import duckdb
-
-    from siloquent.data.engines.base import LineFault
-    from siloquent.data.engines.duckdb import LinesLeftOut
-
-MOST_REJECTS = 1_000_000
 DELIMITERS = (",", ";", "\t", "|")
 _GZIP = b"\x1f\x8b"
 
 
-def attach_csv(
-    connection: duckdb.DuckDBPyConnection, file: SourceFile, limits: Limits, columns: Iterable[str], *, table: str
-) -> LinesLeftOut:
-    """Make ``SOURCE`` the rows of a CSV file, gzipped or not, UTF-8, with a header line, quoted by ``"``.
+def csv_rows(
+    file: SourceFile, limits: Limits, columns: Iterable[str], *, table: str, spanning: bool, keep_faulty: bool
+) -> CsvRows:
+    """The rows of a CSV file, gzipped or not, UTF-8, with a header line, quoted by ``"``.
 
     Args:
         columns: The columns that will be read.
-    Returns:
-        What counts the lines that are left out.
+        spanning: A quoted field may hold line ends, so a row is a record; else a row is a line.
+        keep_faulty: A line that cannot be read is a row of NULLs; else it is left out.
     Raises:
         SchemaError: There is no header line, or it is too long, too wide, not UTF-8, or lacks or repeats a column; or
-            a quoted field is opened and not closed, so that it takes other lines' rows along.
+            the file cannot be unpacked.
     """
     packed = first_bytes(file, 2) == _GZIP
-    names, delimiter = read_header(file, limits, packed=packed, table=table)
-    read = _found(names, columns, table)
-    strict = _require_closed(file, delimiter, packed=packed, table=table)
-    rows = _reading(file, limits, names, delimiter, packed=packed, strict=strict)
-    # DuckDB leaves a line out for what is wrong in those columns alone that a query asks for. A line must count in all
-    # queries or in none, so every query asks for all that are declared; a hash is never NULL, but DuckDB cannot know.
-    whole = f"WHERE hash({', '.join(map(_name, read))}) IS NOT NULL" if read else ""
-    connection.execute(f"CREATE VIEW {SOURCE} AS SELECT * FROM read_csv({rows}, ignore_errors = true) {whole}")
-    return lambda connection: _lines_left_out(connection, rows, whole)
+    columns = list(columns)
+    names, delimiter = read_header(file, limits, packed=packed, table=table, declared=columns)
+    read = frozenset(_found(names, columns, table))
+    if packed:
+        _require_whole(file, table)
+    return CsvRows(
+        file.path, packed, delimiter.encode(), names, read, limits.line_bytes, spanning, keep_faulty=keep_faulty
+    )
+
+
+def _require_whole(file: SourceFile, table: str) -> None:
+    """Refuse a gzipped file that cannot be unpacked to its end, before anything is charged."""
+    try:
+        with gzip.open(file.path, "rb") as opened:
+            while opened.read(BLOCK_BYTES):
+                pass
+    except (OSError, EOFError, zlib.error):
+        raise _unpackable(table) from None
 
 
 def _found(names: list[str], columns: Iterable[str], table: str) -> list[str]:
@@ -73,53 +72,15 @@ def _found(names: list[str], columns: Iterable[str], table: str) -> list[str]:
     )
 
 
-def _require_closed(file: SourceFile, delimiter: str, *, packed: bool, table: str) -> bool:
-    """Refuse a file with a field that is opened and not closed; whether all its lines end alike."""
-    with gzip.open(file.path, "rb") if packed else open(file.path, "rb") as opened:
-        try:
-            shape = shape_of(cast(BinaryIO, opened), delimiter)
-        except (OSError, EOFError, zlib.error):
-            raise _unpackable(table) from None
-    if not shape.is_closed:
-        raise SchemaError(
-            f'The CSV file of {table!r} has a field that a quote (") opens and none closes: it would take the rows '
-            "of the lines behind it along.",
-            fix="write the file anew with a CSV library, which doubles quotes within fields",
-        )
-    return shape.is_uniform
-
-
-def _lines_left_out(connection: duckdb.DuckDBPyConnection, rows: str, whole: str) -> dict[LineFault, int]:
-    """How many lines are left out, by what is wrong with them first."""
-    stored = f"store_rejects = true, rejects_limit = {MOST_REJECTS}, rejects_table = 'left_out', rejects_scan = 'scans'"
-    connection.execute(f"SELECT COUNT(*) FROM read_csv({rows}, {stored}) {whole}").fetchall()
-    found = connection.execute(
-        "SELECT fault, COUNT(*) FROM (SELECT MIN(CASE WHEN error_type = 'INVALID ENCODING' THEN 'encoding' "
-        "ELSE 'form' END) AS fault FROM left_out GROUP BY line) GROUP BY fault"
-    ).fetchall()
-    connection.execute("DROP TABLE left_out; DROP TABLE scans")
-    return {fault: int(count) for fault, count in found}
-
-
-def _reading(file: SourceFile, limits: Limits, names: list[str], delimiter: str, *, packed: bool, strict: bool) -> str:
-    """The file and how it is read, but for what becomes of lines that cannot be."""
-    columns = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
-    # One thread: how a file is cut among threads must not decide which of its broken lines are left out. Strict, so
-    # that lines with too many columns are left out as those with too few are; but strict mode gives up on a whole file
-    # when one line ends differently from the others.
-    return (
-        f"{_text(file.path)}, auto_detect = false, header = true, columns = {{{columns}}}, "
-        f"delim = {_text(delimiter)}, quote = '\"', escape = '\"', encoding = 'utf-8', null_padding = false, "
-        f"compression = '{'gzip' if packed else 'none'}', max_line_size = {limits.line_bytes}, "
-        f"strict_mode = {str(strict).lower()}, parallel = false"
-    )
-
-
-def read_header(file: SourceFile, limits: Limits, *, packed: bool, table: str) -> tuple[list[str], str]:
+def read_header(
+    file: SourceFile, limits: Limits, *, packed: bool, table: str, declared: Iterable[str] = ()
+) -> tuple[list[str], str]:
     """The names in the header line and the delimiter between them.
 
+    Args:
+        declared: Names that are taken as they stand; blanks around others do not count.
     Raises:
-        SchemaError: as ``attach_csv``.
+        SchemaError: as ``csv_rows``.
     """
 
     def refused(what: str) -> SchemaError:
@@ -139,11 +100,13 @@ def read_header(file: SourceFile, limits: Limits, *, packed: bool, table: str) -
     line = line.splitlines()[0]
     delimiter = max(DELIMITERS, key=line.count)
     try:
-        names = [name.strip() for name in next(csv.reader([line], delimiter=delimiter, strict=True))]
+        found = next(csv.reader([line], delimiter=delimiter, strict=True))
     except csv.Error:
         raise refused("has quotes in its header line that do not match") from None
-    if len(names) > limits.columns:
-        raise refused(f"has {len(names):,} columns; the most is {limits.columns:,}")
+    if len(found) > limits.columns:
+        raise refused(f"has {len(found):,} columns; the most is {limits.columns:,}")
+    wanted = {name.casefold() for name in declared}
+    names = [name if name.casefold() in wanted else name.strip() for name in found]
     names = [name or f"column{i}" for i, name in enumerate(names, 1)]
     folded = [name.casefold() for name in names]
     places: dict[str, int] = {}
@@ -157,7 +120,7 @@ def csv_header(file: Path) -> tuple[list[str], str, bool]:
     """The columns' names and the delimiter of a file that anybody may see, and whether it is gzipped.
 
     Raises:
-        SchemaError: as ``attach_csv``.
+        SchemaError: as ``csv_rows``.
     """
     straight = file.resolve()
     found = source_file(straight.name, straight.parent, table=file.stem)
@@ -171,11 +134,3 @@ def _refused(what: str, table: str) -> SchemaError:
 
 def _unpackable(table: str) -> SchemaError:
     return _refused("cannot be unpacked", table)
-
-
-def _text(text: str) -> str:
-    return exp.Literal.string(text).sql("duckdb")
-
-
-def _name(text: str) -> str:
-    return exp.to_identifier(text, quoted=True).sql("duckdb")

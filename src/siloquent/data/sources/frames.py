@@ -12,6 +12,8 @@ from siloquent.schema.reading import EARLIEST, LATEST, microseconds
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_UTC = ("UTC", "ETC/UTC", "GMT", "Z", "ZULU", "+00:00")
+
 
 def arrow_table(frame: Any, limits: Limits, columns: Iterable[str], *, table: str) -> pa.Table:
     """``frame`` as an Arrow table.
@@ -27,6 +29,11 @@ def arrow_table(frame: Any, limits: Limits, columns: Iterable[str], *, table: st
     import narwhals.stable.v2 as nw
     import pyarrow as pa
 
+    if type(frame).__module__.startswith("pandas") and getattr(frame.columns, "nlevels", 1) > 1:
+        raise SchemaError(
+            f"The frame of {table!r} has columns of several levels (a pandas MultiIndex); expected one name a column.",
+            fix='frame.columns = ["_".join(map(str, levels)) for levels in frame.columns]',
+        )
     known = quiet(_known)(frame)
     if not isinstance(known, (nw.DataFrame, nw.LazyFrame)) and not hasattr(frame, "__arrow_c_stream__"):
         raise SchemaError(
@@ -43,7 +50,22 @@ def arrow_table(frame: Any, limits: Limits, columns: Iterable[str], *, table: st
         raise SchemaError(f"The frame of {table!r} has two columns of one name (case does not count).")
     if len(folded) > limits.columns:
         raise SchemaError(f"The frame of {table!r} has {len(folded):,} columns; the most is {limits.columns:,}.")
+    _require_utc(result, columns, table=table)
     return quiet(_readable)(result, columns)
+
+
+def _require_utc(frame: pa.Table, wanted: set[str], *, table: str) -> None:
+    """Refuse moments of another time zone: read in UTC, they would fall on another day or month than they show."""
+    import pyarrow as pa
+
+    for field in frame.schema:
+        zone = field.type.tz if pa.types.is_timestamp(field.type) else None
+        if field.name.casefold() in wanted and zone and zone.upper() not in _UTC:
+            raise SchemaError(
+                f"The column {field.name!r} in the frame of {table!r} holds moments of the time zone {zone}; expected "
+                "moments without a zone, or in UTC.",
+                fix=f'frame["{field.name}"] = frame["{field.name}"].dt.tz_localize(None) keeps the local time',
+            )
 
 
 def _require_pure(frame: Any, wanted: set[str], *, table: str) -> None:

@@ -12,7 +12,6 @@ from siloquent.errors import SchemaError
 if TYPE_CHECKING:
     import duckdb
 
-    from siloquent.data.engines.duckdb import LinesLeftOut
     from siloquent.data.sources.files import SourceFile
     from siloquent.schema import TableSchema
     from siloquent.schema.workspace import Workspace
@@ -76,10 +75,23 @@ def _file_engine(kind: str, where: str, schema: TableSchema, workspace: Workspac
     path, _, inner = where.partition("#") if kind == "duckdb" else (where, "", "")
     file = source_file(path, workspace.folder if workspace else Path.cwd(), table=schema.name)
 
-    def attach(connection: duckdb.DuckDBPyConnection) -> LinesLeftOut | None:
-        return _attach(connection, kind, file, inner, schema, limits)
-
     limits = _limits_for(file.size, limits)
+    if kind in ("csv", "csv-records"):
+        from siloquent.data.sources.csv import csv_rows
+
+        rows = csv_rows(
+            file,
+            limits,
+            _stored(schema),
+            table=schema.name,
+            spanning=kind == "csv-records",
+            keep_faulty=schema.replace_one,  # where the number of rows is public, no row's text may change it
+        )
+        return DuckDBEngine(arrow=rows, limits=limits, unchanged=file.unchanged, faults=rows.faults)
+
+    def attach(connection: duckdb.DuckDBPyConnection) -> None:
+        _attach(connection, kind, file, inner, schema, limits)
+
     return DuckDBEngine(attach, files=[file.path], limits=limits, unchanged=file.unchanged)
 
 
@@ -95,11 +107,7 @@ def _limits_for(size: int, limits: Limits) -> Limits:
 
 def _attach(
     connection: duckdb.DuckDBPyConnection, kind: str, file: SourceFile, inner: str, schema: TableSchema, limits: Limits
-) -> LinesLeftOut | None:
-    if kind == "csv":
-        from siloquent.data.sources.csv import attach_csv
-
-        return attach_csv(connection, file, limits, _stored(schema), table=schema.name)
+) -> None:
     if kind == "parquet":
         from siloquent.data.sources.parquet import attach_parquet
 
@@ -108,4 +116,3 @@ def _attach(
         from siloquent.data.sources.database import attach_database
 
         attach_database(connection, file, inner, table=schema.name)
-    return None

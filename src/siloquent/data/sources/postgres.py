@@ -192,7 +192,7 @@ def _parsed(blocks: Iterator[Any], names: Sequence[str], limits: Limits) -> Iter
     with csv.open_csv(
         pa.PythonFile(io.BufferedReader(_Stream(blocks)), mode="r"),
         read_options=csv.ReadOptions(column_names=list(names), block_size=block, use_threads=False),
-        parse_options=csv.ParseOptions(newlines_in_values=True),
+        parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
         convert_options=csv.ConvertOptions(
             column_types={name: pa.string() for name in names},
             null_values=[""],
