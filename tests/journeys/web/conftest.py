@@ -43,7 +43,7 @@ def chromium() -> str:
     return found or pytest.skip("no chromium here; on Debian: apt-get install chromium")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # it keeps an event loop running in its thread: it ends before other tests begin
 def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 

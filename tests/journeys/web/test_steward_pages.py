@@ -124,7 +124,7 @@ def test_a_steward_sees_who_spent_what_and_who_was_refused(visit: Visit, served:
     page.goto("/budget")
     spending = page.get_by_role("region", name="Spending")
     assert spending.get_by_role("row").filter(has_text="bo").filter(has_text="explore").count() >= 1
-    assert page.get_by_role("region", name="Refusals").get_by_text("not_allowed").first.is_visible()
+    page.get_by_role("region", name="Refusals").get_by_text("not_allowed").first.wait_for()
     with no_barriers(page):
         pass
     analyst = visit("ana")
@@ -136,7 +136,7 @@ def test_what_was_asked_of_a_table_is_listed(visit: Visit, served: Served) -> No
     served.ask("ana", f"{WARDS} ERROR 141", "listed-in-the-page")
     page = visit("ana")
     page.goto("/tables/visits")
-    assert page.get_by_role("region", name="What was asked").get_by_text("ERROR 141").first.is_visible()
+    page.get_by_role("region", name="What was asked").get_by_text("ERROR 141").first.wait_for()
 
 
 def test_dependencies_are_drawn_listed_and_adopted_with_the_keyboard(visit: Visit, silo: Silo) -> None:
@@ -146,8 +146,8 @@ def test_dependencies_are_drawn_listed_and_adopted_with_the_keyboard(visit: Visi
     page.goto("/dependencies")
     page.get_by_role("link", name=silo.report).click()
     assert page.locator("figure svg path[stroke-dasharray]").count() == 1
-    assert page.get_by_text("in each silo, not over all rows").first.is_visible()
-    assert page.get_by_text("its own votes").is_visible()
+    page.get_by_text("in each silo, not over all rows").first.wait_for()
+    page.get_by_text("its own votes").wait_for()
     with no_barriers(page):
         pass
     box = page.get_by_role("checkbox", name="age, ward determines note")
@@ -162,11 +162,11 @@ def test_dependencies_are_drawn_listed_and_adopted_with_the_keyboard(visit: Visi
 def test_an_operator_sees_certificate_roles_and_who_waits_and_says_yes(visit: Visit, silo: Silo) -> None:
     page = visit("owner", expects=(409,))
     page.goto("/sessions")
-    assert page.get_by_text("days left").is_visible()
-    assert page.get_by_role("cell", name="<b>River</b>").is_visible()
+    page.get_by_text("days left").wait_for()
+    page.get_by_role("cell", name="<b>River</b>").wait_for()
     page.get_by_role("link", name=silo.session[:12]).click()
-    assert page.get_by_text("each role learns the dependencies").is_visible()
-    assert page.get_by_role("status").get_by_text("The relay did not tell").is_visible()
+    page.get_by_text("each role learns the dependencies").wait_for()
+    page.get_by_role("status").get_by_text("The relay did not tell").wait_for()
     with no_barriers(page):
         pass
     page.get_by_role("button", name="Approve").click()
@@ -178,18 +178,18 @@ def test_analysts_have_no_sessions_and_auditors_no_values_of_profiles(visit: Vis
     analyst, auditor = visit("ana", expects=(404,)), visit("auditor", expects=(404,))
     for page, path in ((analyst, "/sessions"), (analyst, "/declare"), (auditor, f"/dependencies/{silo.report}")):
         page.goto(path)
-        assert page.get_by_role("heading", name="Not Found").is_visible()
+        page.get_by_role("heading", name="Not Found").wait_for()
 
 
 def test_the_catalogue_is_looked_through_and_a_request_becomes_a_job(visit: Visit, silo: Silo) -> None:
     page = visit("ana")
     page.goto("/search")
-    assert page.get_by_role("row").filter(has_text=silo.offer).get_by_text("cost").is_visible()
+    page.get_by_role("row").filter(has_text=silo.offer).get_by_text("cost").wait_for()
     page.get_by_label("Request (JSON)").fill('{"table": "visits", "target": "nothing", "scoring": "platform"}')
     page.locator("#max_cost").fill("1")
     page.get_by_role("button", name="Find").click()
     page.get_by_role("alert").wait_for(timeout=120_000)
-    assert page.get_by_text("failed").is_visible()
+    page.get_by_text("failed").wait_for()
     page.goto("/search")
     page.get_by_label("Request (JSON)").fill(
         '{"table": "visits", "target": "age", "features": ["cost"], "keys": ["ward"], "scoring": "platform", '

@@ -5,10 +5,11 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from contract.channel_contract import MEMBERS
-from siloquent.federation.channel import Members
+from contract.channel_contract import LONG, MEMBERS
+from siloquent.federation.channel import Members, MemoryNetwork
+from siloquent.federation.channel.memory import MemoryChannel
 from siloquent.federation.channel.relay import RelayChannel
 from siloquent.federation.clock import Clock
 from siloquent.federation.journal import Journal, Session
@@ -61,3 +62,37 @@ class StoreNetwork:
     def channel(self, name: str) -> RelayChannel:
         """A new end of ``name``."""
         return RelayChannel(self.peer(name), self.session)
+
+
+class PatientNetwork(MemoryNetwork):
+    """A network in which a time limit passes as soon as ``present`` roles have sent, however slow the machine is."""
+
+    def __init__(self, present: Iterable[str], members: Members = MEMBERS, *, session: bytes | None = None) -> None:
+        super().__init__(members, session=session)
+        self.present = frozenset(present)
+
+    def channel(self, name: str) -> MemoryChannel:
+        """The end of ``name``."""
+        return _PatientChannel(self, name)
+
+
+class _PatientChannel(MemoryChannel):
+    _net: PatientNetwork
+
+    def gather(
+        self,
+        step: str,
+        senders: Iterable[str],
+        enough: int | None = None,
+        timeout: float | None = None,
+        attempt: int = 0,
+    ) -> dict[str, bytes]:
+        """Wait for the present roles among ``senders``; then the limit, if there is one, has passed."""
+        names = tuple(senders)
+        if timeout is not None:
+            here = tuple(name for name in names if name in self._net.present)
+            with self._net._news:
+                self._net._news.wait_for(
+                    lambda: self._net._ended is not None or self._here(here, step, attempt) == here, LONG
+                )
+        return super().gather(step, names, enough, None if timeout is None else 0.0, attempt)

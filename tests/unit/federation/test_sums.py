@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from contract.channel_contract import MEMBERS, SOON, code_of
+from contract.channel_contract import LONG, MEMBERS, SOON, code_of
 from siloquent.errors import ProtocolError, RequestError
 from siloquent.federation.channel import Channel, MemoryNetwork, run_all
 from siloquent.federation.payload import pack_json, unpack_words
 from siloquent.federation.sums import Sum, SumSpec, add, collect, give
-from unit.federation.places import StoreNetwork
+from unit.federation.places import PatientNetwork, StoreNetwork
 
 SPEC = SumSpec("test", length=5, bound=10**9, parties=2, min_parties=2)
 NORTH = np.array([0, 1, -2, 10**9, -(10**9)], dtype=np.int64)
@@ -28,8 +28,8 @@ def parts(spec: SumSpec = SPEC, **vectors: NDArray[np.int64]) -> dict[str, Calla
         name: lambda channel, name=name: give(channel, spec, lambda: vectors[name])  # type: ignore[misc]
         for name in vectors
     }
-    workers = {name: lambda channel: add(channel, spec, timeout=SOON) for name in MEMBERS.workers}
-    return {**roles, **workers, "office": lambda channel: collect(channel, spec, timeout=SOON)}
+    workers = {name: lambda channel: add(channel, spec, timeout=LONG) for name in MEMBERS.workers}
+    return {**roles, **workers, "office": lambda channel: collect(channel, spec, timeout=LONG)}
 
 
 def tell_parties(network: MemoryNetwork | StoreNetwork, **told: SumSpec) -> None:
@@ -52,14 +52,14 @@ def test_everybody_gets_the_exact_sum(network: type[MemoryNetwork]) -> None:
 
 def test_a_lost_party_is_left_out_when_the_rest_is_enough() -> None:
     spec = SumSpec("test", length=5, bound=10**9, parties=2, min_parties=1)
-    results = run_all(MemoryNetwork(MEMBERS), parts(spec, north=NORTH))
+    results = run_all(PatientNetwork(["north"]), parts(spec, north=NORTH))
     assert results["office"] is not None
     assert results["office"].parties == ("north",)
     assert results["office"].total.tolist() == NORTH.tolist()
 
 
 def test_too_few_parties_end_without_a_sum() -> None:
-    network = MemoryNetwork(MEMBERS)
+    network = PatientNetwork(["north"])
     with pytest.raises(ProtocolError) as refused:
         run_all(network, {name: part for name, part in parts(SPEC, north=NORTH).items() if name != "river"})
     assert refused.value.code == "peer_missing"
@@ -68,7 +68,7 @@ def test_too_few_parties_end_without_a_sum() -> None:
 
 def test_a_party_that_reached_one_worker_only_is_not_in_the_sum() -> None:
     spec = SumSpec("test", length=5, bound=10**9, parties=2, min_parties=1)
-    network = MemoryNetwork(MEMBERS)
+    network = PatientNetwork(["north"])
     half = network.channel("river")
     half.send("office", "a1", pack_json({"spec": spec.digest}))
     other = MemoryNetwork(MEMBERS, session=network.session)
@@ -177,7 +177,7 @@ def test_a_party_draws_nothing_for_a_worker_that_was_told_another_spec(worker: s
 
 def test_a_party_that_did_not_join_is_left_out_when_the_rest_is_enough() -> None:
     three = SumSpec("test", length=5, bound=10**9, parties=3, min_parties=2)
-    told = run_all(MemoryNetwork(MEMBERS), parts(three, north=NORTH, river=RIVER))["north"]
+    told = run_all(PatientNetwork(["north", "river"]), parts(three, north=NORTH, river=RIVER))["north"]
     assert told is not None
     assert told.total.tolist() == (NORTH + RIVER).tolist()
 
