@@ -240,7 +240,7 @@ DECLARATIONS = {
     "no TOML": ("[table]", "[table", "not TOML", "siloquent check"),
     "deep nesting": ("format = 1", "format = 1\nx = " + "[" * 5000, "nested too deeply", "siloquent check"),
     "another format": ("format = 1", "format = 2", "format", "siloquent check"),
-    "a program as a source": ("parquet:data", "exec:data", "csv:, parquet:", "siloquent check"),
+    "a program as a source": ("parquet:data", "exec:data", "csv:, csv-records:, parquet:", "siloquent check"),
 }
 
 
