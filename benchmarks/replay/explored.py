@@ -1,0 +1,74 @@
+"""Questions of explore through the Session's own door, and constructed pairs for every mechanism."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any
+from unittest.mock import patch
+
+from benchmarks.replay.audit import Found, Release, audit
+from benchmarks.replay.declarations import SETTINGS, declared, extremes, neighbours, question
+from siloquent.door import Session
+from siloquent.explore.plan import planner
+
+SHOWN_AT_RANDOM = frozenset({"hash", "prev", "ledger", "at"})
+EACH = 6
+
+
+def ask(text: str) -> Release:
+    """The answer's whole document and table."""
+
+    def release(session: Session) -> object:
+        answer = session.ask(text)
+        return _plain(answer.to_json()), [tuple(map(str, row)) for row in answer.rows], answer.table.to_pylist()
+
+    return release
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items() if key not in SHOWN_AT_RANDOM}
+    return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def explored(seeds: range, *, each: int = EACH) -> Iterator[Found]:
+    """``each`` questions after one another for each seed, on neighbours of a declaration of its own."""
+    for seed in seeds:
+        chance = random.Random(f"replay {seed}")
+        schema, bounds = declared(chance, *SETTINGS[seed % len(SETTINGS)])
+        one, other = neighbours(chance, schema, bounds)
+        asked = [question(chance, bounds) for _ in range(each)]
+        chosen = chance.choice([None, None, chance.randrange(6)])
+        with nullcontext() if chosen is None else patch.object(planner, "_choice", _nth(chosen)):
+            yield from audit(schema, one, other, [(text, ask(text), k) for text, k in asked])
+
+
+def _nth(number: int) -> Callable[..., Any]:
+    """Another mechanism than the cheapest: whichever the planner takes must be paid for."""
+    return lambda affordable, *, optimistic: affordable[number % len(affordable)]
+
+
+FAR_APART = {
+    "groups": "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 30 REUSE NONE",
+    "sums": "SELECT ward, SUM(cost) FROM visits GROUP BY ward ERROR 900 REUSE NONE",
+    "blocks": "BIN visits ON COUNT(*) WHERE W = {age <= 0, age <= 1, age > 1, ward = 'A', ward != 'A'} ERROR 300 REUSE NONE",
+    "iceberg": "BIN visits ON COUNT(*) WHERE W = {ward = 'A', ward = 'C'} HAVING COUNT(*) > 2 ERROR 20 PREFER OPTIMISTIC",
+    "crossing": "BIN visits ON COUNT(*) WHERE W = {ward = 'C', ward IN ('B', 'C')} HAVING COUNT(*) > 15 ERROR 90",
+    "top": "BIN visits ON COUNT(*) WHERE W = {ward = 'A', ward = 'C', ward = 'B'} ORDER BY COUNT(*) LIMIT 1 ERROR 90",
+    "top sums": "BIN visits ON SUM(cost) WHERE W = {ward = 'A', ward = 'C', ward = 'B'} ORDER BY SUM(cost) LIMIT 1 ERROR 900",
+    "median": "SELECT MEDIAN(age) FROM visits ERROR 15",
+    "average": "SELECT AVG(dose) FROM visits BUDGET 30 EPSILON",
+}
+"""Questions whose price some pair of extreme units uses up, by what they ask."""
+
+
+def far_apart(setting: tuple[str, str, int], names: Sequence[str] = tuple(FAR_APART), *, nth: int = 0) -> Iterator[Found]:
+    """Questions on neighbours that differ as far as two units can, by the ``nth`` cheapest mechanism."""
+    schema, bounds = declared(random.Random(1), *setting, bounds=(-5, 5))
+    one, other = extremes(schema, bounds)
+    for name in names:
+        text = FAR_APART[name]
+        with patch.object(planner, "_choice", _nth(nth)) if nth else nullcontext():
+            yield from audit(schema, one, other, [(text, ask(text), 1)])

@@ -1,0 +1,125 @@
+"""Releases of synth, sketch, search and share through the Session's own doors, on neighbours."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from benchmarks.replay.audit import Found, Release, audit
+from benchmarks.replay.declarations import SETTINGS, declared, extremes, framed, neighbours
+from siloquent.door import Session
+from siloquent.privacy.prices import Budget
+from siloquent.search import KeyOf, OfferSpec
+from siloquent.share import ShareSpec
+from siloquent.sketch import Jaccard, PStable, SketchSpec
+from siloquent.sketch.regression import MomentsSpec
+from siloquent.synth import SynthSpec
+from siloquent.synth.spec.chain import ChainSpec
+
+RULES = """
+constraint = [
+  { kind = "fd", lhs = ["ward"], rhs = "ill", hard = false },
+  { kind = "denial", not = "t1.age > t2.age and t1.dose < t2.dose", hard = false },
+  { kind = "denial", not = "t1.ward = t2.ward and t1.ill != t2.ill", hard = false },
+]
+"""
+COLUMNS = ("ward", "age", "ill", "dose")
+
+
+def _synth(**given: Any) -> Release:
+    spec = SynthSpec(**{"table": "visits", "budget": Budget(epsilon="2"), "quality": "fast", **given})
+    return lambda session: session.synth.synthesize(spec, key="k") and None
+
+
+def _sketch(kernel: Any, features: Sequence[str], **given: Any) -> Release:
+    spec = SketchSpec("visits", tuple(features), kernel, **{"budget": Budget(epsilon="2"), **given})
+
+    def release(session: Session) -> object:
+        made = session.sketch.build(spec, key="k")
+        return made.counters.tobytes() if hasattr(made, "counters") else None
+
+    return release
+
+
+def _share(**given: Any) -> Release:
+    spec = ShareSpec(**{"table": "visits", "label": "ill", "features": ("age", "ward", "dose"), **given})
+    return lambda session: session.share.release(spec, key="k") and None
+
+
+def _moments(**given: Any) -> Release:
+    spec = MomentsSpec("visits", ("age",), "dose", Budget(epsilon="2"), **given)
+    return lambda session: str(session.sketch.regress(spec, key="k"))
+
+
+def _offer(features: Sequence[str], keys: Sequence[KeyOf] = (), **given: Any) -> Release:
+    spec = OfferSpec("visits", tuple(features), tuple(keys), budget=Budget(epsilon="2"), **given)
+    return lambda session: session.search.offer(spec, key="k") and None
+
+
+def kinds(budget: Budget) -> dict[str, Release]:
+    """Every kind of release, by name."""
+    share = {"budget": budget}
+    chain = ChainSpec(steps=3, width=2)
+    found = {
+        "synth tree": _synth(budget=budget, columns=COLUMNS, report="0.1", measure_rates="0.1", seed=3),
+        "synth tree target": _synth(budget=budget, columns=COLUMNS, report="0.1", targets=("ill",), seed=3),
+        "synth chain": _synth(
+            budget=budget, columns=COLUMNS, engine="chain", chain=chain, report="0.1", measure_rates="0.1", seed=3
+        ),
+        "sketch dense": _sketch(PStable(2, 0.3), ("age", "dose"), scale="range", rows=32),
+        "sketch label": _sketch(PStable(1, 0.3), ("age", "dose"), scale="range", rows=32, label="ward"),
+        "sketch sparse": _sketch(PStable(2, 0.3), ("age", "dose"), scale="range", rows=32, mode="sparse", hits=2),
+        "sketch words": _sketch(Jaccard(), ("note",), rows=32),
+        "sketch group": _sketch(Jaccard(), ("age",), rows=32, group="who"),
+        "moments": _moments(),
+        "moments near": _moments(radius=0.7),
+        "offer": _offer(("dose",)),
+        "offer key": _offer(("dose", "ill"), (KeyOf("ward"),)),
+        "offer keys": _offer(("dose",), (KeyOf("ward"), KeyOf("age"))),
+        "offer total": _offer(("dose", "ill", "age"), second_moments="total"),
+        "offer per key": _offer(("dose", "age"), (KeyOf("ward"),), second_moments="per-key"),
+        "share tree": _share(method="tree", **share),
+    }
+    for method in ("marginals", "gram", "moments"):
+        found[f"share {method}"] = _share(method=method, **share)
+    return found
+
+
+def released(seeds: range) -> Iterator[Found]:
+    """One release of one kind for each seed."""
+    names = list(kinds(Budget(epsilon="2")))
+    for seed in seeds:
+        chance = random.Random(f"released {seed}")
+        name = names[seed % len(names)]
+        setting = SETTINGS[seed // len(names) % len(SETTINGS)]
+        rules = RULES if name.startswith("synth") else ""
+        schema, bounds = declared(chance, *setting, size=2_000, rules=rules, bounds=(-5, 5))
+        one, other = extremes(schema, bounds) if seed % 3 == 0 else neighbours(chance, schema, bounds, others=6)
+        yield from audit(schema, one, other, [(name, kinds(Budget(epsilon="2"))[name], 1)])
+
+
+def one_release(
+    name: str, setting: tuple[str, str, int], *, bounds: tuple[int, int] = (-5, 5), release: Release | None = None
+) -> Found:
+    """The release ``name`` on neighbours as far apart as can be."""
+    rules = RULES if name.startswith("synth") else ""
+    schema, ends = declared(random.Random(0), *setting, size=2_000, rules=rules, bounds=bounds)
+    (found,) = audit(schema, *extremes(schema, ends), [(name, release or kinds(Budget(epsilon="2"))[name], 1)])
+    return found
+
+
+def synthesis(**given: Any) -> Release:
+    """A synthesis with other settings than those of ``kinds``."""
+    return _synth(seed=3, **given)
+
+
+def breaking_all(setting: tuple[str, str, int], count: int = 300) -> Found:
+    """Bought rates of two constraints where one row more breaks both with every other row."""
+    other = {"ward": "A", "age": 0, "ill": True, "cost": 0, "dose": 3, "day": "2024-01-01", "note": ""}
+    schema, _ = declared(random.Random(0), *setting, size=count, rules=RULES, bounds=(-5, 5))
+    base = [{"who": f"p{i}", **other} for i in range(count)]
+    sides = framed(base), framed([*base, {"who": "q", **other, "age": 4, "dose": -1, "ill": False}])
+    release = synthesis(budget=Budget(epsilon="20"), columns=COLUMNS, report="0", measure_rates="0.5")
+    (found,) = audit(schema, *sides, [("synth rates", release, 1)])
+    return found

@@ -1,0 +1,222 @@
+"""Releases replayed on neighbours with the same noise: each loss is paid for, nothing else differs, faults are seen.
+
+The large version: ``python -m benchmarks core --only replay``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from benchmarks.replay.audit import Found
+from benchmarks.replay.devices import reported
+from benchmarks.replay.explored import FAR_APART, explored, far_apart
+from benchmarks.replay.released import breaking_all, kinds, one_release, released, synthesis
+from siloquent.data import PrivateTable
+from siloquent.explore import task
+from siloquent.explore.measure import measure, pokes, quantile, top, workload
+from siloquent.privacy.prices import Budget
+from siloquent.search.measure import statistics
+from siloquent.sketch import measure as sketched
+from siloquent.sketch.measure import moments
+from siloquent.synth.measure import chain
+from siloquent.synth.plan import side_steps, tree
+
+pytestmark = pytest.mark.xdist_group("replay")
+Setting = tuple[str, str, int]
+ROW: Setting = ("pure", "add-remove", 0)
+REPLACED: Setting = ("pure", "replace-one", 0)
+USER: Setting = ("pure", "add-remove", 3)
+ZCDP: Setting = ("zcdp", "add-remove", 3)
+ZCDP_ROW: Setting = ("zcdp", "add-remove", 0)
+
+
+def faults(found: Iterator[Found]) -> list[str]:
+    return [f"{one.name} ({one.account}, {one.unit}, {one.adjacency}): {fault}" for one in found for fault in one.faults]
+
+
+# The audit
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_no_question_tells_neighbours_apart_beyond_its_charge(part: int) -> None:
+    assert not faults(explored(range(16 * part, 16 * part + 16), each=3))
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_no_release_of_another_task_tells_neighbours_apart_beyond_its_charge(first: int) -> None:
+    number = len(kinds(Budget(epsilon="2")))
+    assert not faults(released(range(first * 5 * number, first * 5 * number + number)))
+
+
+def test_no_report_of_a_device_tells_users_apart_beyond_its_epsilon() -> None:
+    found = list(reported(range(40)))
+    assert not faults(iter(found))
+    assert max(one.ratio for one in found) > 1 - 1e-9
+
+
+@pytest.mark.parametrize("setting", list(product(["pure", "zcdp"], ["add-remove", "replace-one"], [0, 3])))
+def test_some_pair_uses_up_the_whole_charge(setting: Setting) -> None:
+    found = list(far_apart(setting))
+    assert not faults(iter(found))
+    loose = {name for name, text in FAR_APART.items() for one in found if one.name == text and one.ratio < 1 - 1e-6}
+    allowed = {"average"} if setting[1] == "replace-one" else set()
+    # Strategies in whole quanta, whose columns are not all equally long.
+    allowed |= {"blocks"} if setting[0] == "zcdp" else set()
+    if setting[:2] == ("zcdp", "replace-one"):
+        allowed |= {"sums", "top sums", "top", "iceberg"}
+    assert loose <= allowed
+
+
+# Planted faults in the product's own modules
+
+
+def question(name: str, setting: Setting, nth: int = 0) -> Callable[[], Iterator[Found]]:
+    return lambda: far_apart(setting, [name], nth=nth)
+
+
+def release(name: str, setting: Setting) -> Callable[[], Iterator[Found]]:
+    return lambda: iter([one_release(name, setting)])
+
+
+def halved(kind: Any, name: str) -> Callable[..., Any]:
+    """An event that says half of what it should."""
+    return lambda **given: kind(**{**given, name: given[name] // 2})
+
+
+def early(event: Any, *, stop: int) -> Any:
+    """The stop charged one look early."""
+    return replace(event, stop=max(stop - 1, 0))
+
+
+def by_rows(real: Any) -> Callable[..., Any]:
+    """m for m^2."""
+    return lambda **given: real(**{**given, "l2_squared": given["l2_squared"] // 3})
+
+
+def shown_exactly(plan: Any, table: Any, permit: Any) -> Any:
+    """One exact number among the released ones."""
+    found = measure(plan, table, permit)
+    (cells,) = table.counts([plan.compiled.parts[0].block], permit)
+    return replace(found, values=(*found.values[:-1], int(cells.sum())))
+
+
+def unpaid(plan: Any, table: Any, permit: Any) -> Any:
+    """The same release once more, for nothing."""
+    measure(plan, table, permit)
+    return measure(plan, table, permit)
+
+
+def groups_of_rows(real: Any) -> Callable[..., Any]:
+    """Only groups that have more rows than the others are there at all."""
+    return lambda compiled, columns: (found := real(compiled, columns))[found > 10]
+
+
+def when_there(real: Any) -> Callable[..., Any]:
+    """A second read where the first one finds many rows."""
+
+    def counts(table: Any, blocks: Any, permit: Any) -> Any:
+        found = real(table, blocks, permit)
+        if sum(int(cells.sum()) for cells in found) > 30:
+            table.rows(["ward"], permit)
+        return found
+
+    return counts
+
+
+def once(plan: Any) -> Any:
+    """Fine counts charged once, whatever the number of levels."""
+    assert max(plan.levels) > 1
+    return real_event(replace(plan, levels=tuple(1 for _ in plan.levels)))
+
+
+def few_judges(*given: Any) -> Any:
+    """Counts of users with m for m^2."""
+    found = real_reports(*given)
+    last = found[-1]
+    return (*found[:-1], side_steps.noise_for(given[-1], last.price, last.sensitivity // 3))
+
+
+def quarter(plan: Any, values: Any, parameter: Any) -> Any:
+    """A quarter of the variance off the diagonal, where half is right."""
+    return real_noisy(plan, values, parameter / 2 if parameter == plan.parameters[-1] / 2 else parameter)
+
+
+top_of = top.GeometricTopK
+real_event = tree.TreePlan.event.fget  # type: ignore[attr-defined]
+real_reports, real_rates = tree.report_noises, tree.rate_noise_of
+real_noisy, real_sums = moments._noisy, statistics._noisy
+real_counters, real_gradients = sketched.noisy, chain.clipped_sum
+TARGET = synthesis(budget=Budget(epsilon="2"), columns=("ward", "age", "ill", "dose"), report="0.5", targets=("ill",))
+ALONE = synthesis(budget=Budget(epsilon="2"), columns=("cost",))
+EXPLORE = {
+    "a Laplace price of half the sensitivity": (
+        question("groups", USER),
+        (workload, "DiscreteLaplace", halved(workload.DiscreteLaplace, "l1")),
+    ),
+    "a Gaussian price of m for m^2": (
+        question("groups", ZCDP),
+        (workload, "DiscreteGaussian", by_rows(workload.DiscreteGaussian)),
+    ),
+    "a chain's price of half the sensitivity": (
+        question("iceberg", USER),
+        (pokes, "NoiseReduction", halved(pokes.NoiseReduction, "l1")),
+    ),
+    "the stop charged one look early": (question("iceberg", ROW), (pokes, "replace", early)),
+    "a top list at half its price": (
+        question("top", REPLACED),
+        (top, "GeometricTopK", lambda **given: top_of(**{**given, "scale": given["scale"] * 2})),
+    ),
+    "a median at the price of one row of a user": (
+        question("median", USER),
+        (quantile, "total_change", lambda compiled, share: 1),
+    ),
+    "an exact number among noisy ones": (question("groups", ROW), (task, "measure", shown_exactly)),
+    "a call that nobody pays for": (question("groups", ROW), (task, "measure", unpaid)),
+    "groups that are there where rows are": (
+        question("groups", ROW),
+        (workload, "answers", groups_of_rows(workload.answers)),
+    ),
+    "a read that hangs on rows": (question("groups", ROW), (PrivateTable, "counts", when_there(PrivateTable.counts))),
+}
+OTHERS = {
+    "fine counts charged once whatever their levels": (
+        lambda: iter([one_release("synth levels", ROW, bounds=(0, 123_456), release=ALONE)]),
+        (tree.TreePlan, "event", property(once)),
+    ),
+    "noise for one bought rate whatever their number": (
+        lambda: iter([breaking_all(ZCDP_ROW)]),
+        (tree, "rate_noise_of", lambda spec, schema, count, *rest: real_rates(spec, schema, min(count, 1), *rest)),
+    ),
+    "counts of right answers of users with m for m^2": (
+        lambda: iter([one_release("synth judges", ZCDP, release=TARGET)]),
+        (tree, "report_noises", few_judges),
+    ),
+    "moments with a quarter of the variance off the diagonal": (release("moments", ZCDP), (moments, "_noisy", quarter)),
+    "an offer's sums at half the variance": (
+        release("offer key", ZCDP),
+        (statistics, "_noisy", lambda plan, values, p: real_sums(plan, values, None if p is None else p / 2)),
+    ),
+    "a sketch at half the scale": (
+        release("sketch dense", USER),
+        (sketched, "noisy", lambda plan, values, p: real_counters(plan, values, p / 2)),
+    ),
+    "gradients that are not clipped": (
+        release("synth chain", ZCDP_ROW),
+        (chain, "clipped_sum", lambda *given: real_gradients(*given) * 100),
+    ),
+}
+PLANTED: dict[str, Any] = {**EXPLORE, **OTHERS}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_fault_is_seen(name: str) -> None:
+    audited, fault = PLANTED[name]
+    assert not faults(audited())
+    with patch.object(*fault):
+        assert faults(audited()), name
