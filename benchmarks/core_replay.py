@@ -26,7 +26,10 @@ def rows(options: Options) -> Iterator[Row]:
         found for part in (released(range(RELEASES // share)), reported(range(600 // share))) for found in part
     )
     pairs = Tally(
-        found for setting in SETTINGS for nth in range(2 if options.quick else 6) for found in far_apart(setting, nth=nth)
+        found
+        for setting in SETTINGS
+        for nth in range(2 if options.quick else 6)
+        for found in far_apart(setting, nth=nth)
     )
     yield questions.row("replay-questions", "questions of explore")
     yield others.row("replay-releases", "releases of synth, sketch, search, share, collect")

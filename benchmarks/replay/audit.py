@@ -1,4 +1,4 @@
-"""One release twice: drawn on a table, then with the same noise on its neighbour; what differs, and what it should cost."""
+"""One release twice: drawn on a table, then with the same noise on its neighbour; loss against charge."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ format = 1
 attribute = [
   {{ name = "who", type = "id" }},
   {{ name = "ward", type = "category", values = ["A", "B", "C"], other = "{other}", null = {null[0]} }},
-  {{ name = "age", type = "integer", lo = 0, hi = 4, outside = "{outside[0]}", null = {null[1]}, bins = {{ width = 2 }} }},
+  {{ name = "age", type = "integer", lo = 0, hi = 4, outside = "{outside[0]}", null = {null[1]}, bins = {bins} }},
   {{ name = "ill", type = "boolean", null = "{flag}" }},
   {{ name = "cost", type = "integer", lo = {lo}, hi = {hi}, outside = "{outside[1]}", null = "{plain}" }},
   {{ name = "dose", type = "real", lo = -1, hi = 3, grid = 0.5, outside = "{outside[2]}", null = "{plain}" }},
@@ -78,6 +78,7 @@ def declared(
         unit='{ kind = "row" }' if not most else f'{{ kind = "user", column = "who", max_rows = {most} }}',
         accountant=accountant,
         size=size,
+        bins="{ width = 2 }",
         rules=rules,
         budget=BUDGET[accountant],
     )
@@ -197,8 +198,11 @@ def question(chance: random.Random, bounds: tuple[int, int]) -> tuple[str, int]:
         (f"{bin_of}{chance.choice(WORKLOADS)} HAVING {aggregate} > 2 ERROR {error}", 1),
         (f"{bin_of}{listed} ORDER BY {aggregate} {ways} LIMIT {k} ERROR {error}", min(k, listed.count(",") + 1)),
         (f"SELECT {keys} {grouped} ORDER BY {aggregate} {ways} LIMIT {k} ERROR {error}", k),
-        (f"SELECT {chance.choice(['MEDIAN', 'AVG', 'VAR'])}({chance.choice(['age', 'dose'])}) FROM visits{where} "
-         "BUDGET 30 EPSILON", 1),
+        (
+            f"SELECT {chance.choice(['MEDIAN', 'AVG', 'VAR'])}({chance.choice(['age', 'dose'])}) FROM visits{where} "
+            "BUDGET 30 EPSILON",
+            1,
+        ),
         (f"SELECT QUANTILE(age, 0.9) FROM visits{where} ERROR 15", 1),
         (f"SELECT ward, MEDIAN(age), COUNT(*) FROM visits{where} GROUP BY ward HAVING COUNT(*) > 2 ERROR 20, 30", 1),
     ][kind]

@@ -36,7 +36,25 @@ attribute = [
   {{ name = "gift", type = "boolean", null = "drop" }},
 ]
 """
-VALUES = [0, 1, 5, -3, 10**9, 2**62, 1e308, -0.0, float("nan"), float("inf"), None, "a", "b", "?", True, False, []]
+VALUES: list[Any] = [
+    0,
+    1,
+    5,
+    -3,
+    10**9,
+    2**62,
+    1e308,
+    -0.0,
+    float("nan"),
+    float("inf"),
+    None,
+    "a",
+    "b",
+    "?",
+    True,
+    False,
+    [],
+]
 
 
 def reported(seeds: range) -> Iterator[Found]:
@@ -72,10 +90,10 @@ def _rows(chance: random.Random, service: str) -> list[dict[str, Any]]:
 
 
 def _sent(document: dict[str, Any], rows: dict[str, list[dict[str, Any]]], tape: Tape) -> list[bytes]:
-    with patch.object(device, "_subset", _over(tape, device._subset)):
-        with patch.object(device, "_hash", _over(tape, device._hash)):
-            client, own = device.Client(document), device.Device("u", b"k" * 16)
-            return [client.report(name, rows[name], own) for name in ("profile", "orders")]
+    subset, hashed = _over(tape, device._subset), _over(tape, device._hash)
+    with patch.object(device, "_subset", subset), patch.object(device, "_hash", hashed):
+        client, own = device.Client(document), device.Device("u", b"k" * 16)
+        return [client.report(name, rows[name], own) for name in ("profile", "orders")]
 
 
 def _over(tape: Tape, real: Callable[..., Any]) -> Callable[..., Any]:

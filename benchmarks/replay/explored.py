@@ -53,18 +53,23 @@ def _nth(number: int) -> Callable[..., Any]:
 FAR_APART = {
     "groups": "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 30 REUSE NONE",
     "sums": "SELECT ward, SUM(cost) FROM visits GROUP BY ward ERROR 900 REUSE NONE",
-    "blocks": "BIN visits ON COUNT(*) WHERE W = {age <= 0, age <= 1, age > 1, ward = 'A', ward != 'A'} ERROR 300 REUSE NONE",
-    "iceberg": "BIN visits ON COUNT(*) WHERE W = {ward = 'A', ward = 'C'} HAVING COUNT(*) > 2 ERROR 20 PREFER OPTIMISTIC",
+    "blocks": "BIN visits ON COUNT(*) WHERE W = {age <= 0, age <= 1, age > 1, ward = 'A', ward != 'A'} "
+    "ERROR 300 REUSE NONE",
+    "iceberg": "BIN visits ON COUNT(*) WHERE W = {ward = 'A', ward = 'C'} HAVING COUNT(*) > 2 "
+    "ERROR 20 PREFER OPTIMISTIC",
     "crossing": "BIN visits ON COUNT(*) WHERE W = {ward = 'C', ward IN ('B', 'C')} HAVING COUNT(*) > 15 ERROR 90",
     "top": "BIN visits ON COUNT(*) WHERE W = {ward = 'A', ward = 'C', ward = 'B'} ORDER BY COUNT(*) LIMIT 1 ERROR 90",
-    "top sums": "BIN visits ON SUM(cost) WHERE W = {ward = 'A', ward = 'C', ward = 'B'} ORDER BY SUM(cost) LIMIT 1 ERROR 900",
+    "top sums": "BIN visits ON SUM(cost) WHERE W = {ward = 'A', ward = 'C', ward = 'B'} ORDER BY SUM(cost) LIMIT 1 "
+    "ERROR 900",
     "median": "SELECT MEDIAN(age) FROM visits ERROR 15",
     "average": "SELECT AVG(dose) FROM visits BUDGET 30 EPSILON",
 }
 """Questions whose price some pair of extreme units uses up, by what they ask."""
 
 
-def far_apart(setting: tuple[str, str, int], names: Sequence[str] = tuple(FAR_APART), *, nth: int = 0) -> Iterator[Found]:
+def far_apart(
+    setting: tuple[str, str, int], names: Sequence[str] = tuple(FAR_APART), *, nth: int = 0
+) -> Iterator[Found]:
     """Questions on neighbours that differ as far as two units can, by the ``nth`` cheapest mechanism."""
     schema, bounds = declared(random.Random(1), *setting, bounds=(-5, 5))
     one, other = extremes(schema, bounds)

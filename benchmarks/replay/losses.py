@@ -37,7 +37,7 @@ def loss(call: Call, other: Call, *, zcdp: bool, k: int = 1, stop: int | None = 
     pure = _pure(call, moved, k, stop)
     if call.name in ("exponential", "exponential_top_k"):
         rounds = call.settings.get("k", 1)
-        return rounds * pure**2 / 8 if zcdp else rounds * pure
+        return Fraction(rounds * pure**2 / 8 if zcdp else rounds * pure)
     return pure**2 / 2 if zcdp else pure
 
 
@@ -47,7 +47,7 @@ def _pure(call: Call, moved: Sequence[int], k: int, stop: int | None) -> Fractio
     if call.name in ("add_laplace", "add_laplace_share"):
         return Fraction(total) / Fraction(call.settings["scale"])
     if call.name == "noise_chain":
-        return Fraction(total) / call.settings["scales"][-1 if stop is None else stop]
+        return Fraction(total) / Fraction(call.settings["scales"][-1 if stop is None else stop])
     if call.name == "add_geometric":
         # Ids hang on differences alone, so all counts may be shifted until none falls.
         return k * Fraction(width) / Fraction(call.settings["scale"])
@@ -77,7 +77,7 @@ def _log_chance(scores: np.ndarray[tuple[int, ...], np.dtype[np.float64]], at: i
 
 
 def _log_flip(scores: np.ndarray[tuple[int, ...], np.dtype[np.float64]], at: int) -> float:
-    """ln P[permute-and-flip accepts ``at``] = ln p_at + ln of the integral of prod over others (1 - p_j t), t in 0..1."""
+    """ln P[permute-and-flip accepts ``at``]: ln p_at + ln of the integral over t of prod over others (1 - p_j t)."""
     chances = np.exp(scores - scores.max())
     points, weights = np.polynomial.legendre.leggauss(len(scores) // 2 + 1)
     t = (points + 1) / 2
@@ -96,7 +96,7 @@ def sampled_epsilon(one: Tape, other: Tape, *, delta: float) -> float:
         if square:
             for order in ORDERS:
                 sums[order] += _renyi(order, float(rate), float(a.settings["variance"]) / square)
-    return min(sums[a] + math.log1p(-1 / a) - (math.log(delta) + math.log(a)) / (a - 1) for a in ORDERS)
+    return float(min(sums[a] + math.log1p(-1 / a) - (math.log(delta) + math.log(a)) / (a - 1) for a in ORDERS))
 
 
 def _renyi(order: int, rate: float, variance: float) -> float:
@@ -109,4 +109,4 @@ def _renyi(order: int, rate: float, variance: float) -> float:
         for j in range(order + 1)
     ]
     top = max(logs)
-    return (top + math.log(sum(math.exp(x - top) for x in logs))) / (order - 1)
+    return float((top + math.log(sum(math.exp(x - top) for x in logs))) / (order - 1))

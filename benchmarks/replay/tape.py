@@ -101,8 +101,8 @@ class Tape:
 class _Chain(np.ndarray[Any, Any]):
     """A noise chain that keeps the numbers it is added to."""
 
-    def __radd__(self, exact: Any) -> Array:
-        return self.tape.chain(np.asarray(exact), self.scales, self.view(np.ndarray))  # type: ignore[no-any-return, attr-defined]
+    def __radd__(self, exact: Any) -> Any:
+        return self.tape.chain(np.asarray(exact), self.scales, self.view(np.ndarray))  # type: ignore[attr-defined]
 
     __add__ = __radd__
 
