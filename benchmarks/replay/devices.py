@@ -92,7 +92,7 @@ def _rows(chance: random.Random, service: str) -> list[dict[str, Any]]:
 def _sent(document: dict[str, Any], rows: dict[str, list[dict[str, Any]]], tape: Tape) -> list[bytes]:
     subset, hashed = _over(tape, device._subset), _over(tape, device._hash)
     with patch.object(device, "_subset", subset), patch.object(device, "_hash", hashed):
-        client, own = device.Client(document), device.Device("u", b"k" * 16)
+        client, own = device.Client(document), device.Device("u", b"k" * 16, {})
         return [client.report(name, rows[name], own) for name in ("profile", "orders")]
 
 
