@@ -259,6 +259,30 @@ def test_one_row_moves_answers_by_the_stated_sensitivity_at_most(
     assert change.max() <= found.linf
 
 
+@pytest.mark.parametrize("rows_each", [1, 3])
+def test_a_replaced_row_moves_sums_of_groups_and_of_nested_ranges_by_two_extremes(rows_each: int) -> None:
+    schema = replace(
+        SCHEMA,
+        adjacency="replace-one",
+        unit=Unit("user", "pid", rows_each),
+        domain=Domain((*ATTRIBUTES, Attribute("pid", "id"))),
+    )
+    groups = compile_workload(ask(GroupBy((Column("ward"),)), aggregate=Sum("age")), schema).sensitivity
+    assert (groups.l1, groups.l2_squared, groups.linf) == (18 * rows_each, 162 * rows_each**2, 9 * rows_each)
+    # The worst pair lies in one group where values have two signs: from -2 to 2 half steps.
+    signed = compile_workload(ask(GroupBy((Column("ward"),)), aggregate=Sum("size")), schema).sensitivity
+    assert (signed.l1, signed.l2_squared, signed.linf) == (4 * rows_each, 16 * rows_each**2, 4 * rows_each)
+    nested = compile_workload(
+        ask(
+            Predicates(tuple(Compare(Column("size"), "<=", Value(D(v))) for v in ("-0.5", "0", "1"))),
+            aggregate=Sum("age"),
+        ),
+        schema,
+    ).sensitivity
+    # In all three ranges with 9 against none of them, or against 0: no pair is farther apart.
+    assert (nested.l1, nested.l2_squared, nested.linf) == (27 * rows_each, 243 * rows_each**2, 9 * rows_each)
+
+
 def test_separate_attributes_are_separate_blocks_and_their_sensitivities_add_up() -> None:
     parts = tuple(
         Compare(Column(name), "=", Value(v)) for name, v in (("age", 1), ("size", 1), ("sex", "f"), ("ill", True))

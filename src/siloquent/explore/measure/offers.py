@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from siloquent.explore.measure.base import Integers
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.explore.plan.kept import Kept
+from siloquent.explore.plan.predicates import sum_sensitivity
 from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP, Matrix, reconstructions
 from siloquent.maths.calibration import Factor, gaussian_factor, normal_factor
 from siloquent.maths.sensitivity import Sensitivity, sensitivities
@@ -149,7 +150,8 @@ def _laplace(compiled: Compiled, beta: float, two_sided: bool) -> Calibrated:
 
 def _moves(compiled: Compiled) -> tuple[object, ...]:
     """What the sensitivity of a strategy depends on, besides its matrices."""
-    return compiled.replace_one, compiled.rows, compiled.largest, compiled.summed is None
+    summed = compiled.summed
+    return compiled.replace_one, compiled.rows, None if summed is None else (summed.lowest, summed.highest)
 
 
 def _can_offer(compiled: Compiled) -> bool:
@@ -185,9 +187,7 @@ def _offer(compiled: Compiled, name: str, blocks: tuple[Integers, ...], factor: 
 
 
 def sensitivity_of(compiled: Compiled, matrices: tuple[Integers, ...]) -> Sensitivity:
-    """Exact for counts. For sums a row adds its value times a column; replacing one moves by twice that at most."""
+    """Of a whole strategy: exact for counts, and for sums where its columns are few."""
     if compiled.summed is None:
         return sensitivities(matrices, replace_one=compiled.replace_one, rows=compiled.rows)
-    single = sensitivities(matrices, replace_one=False, rows=1)
-    each = compiled.rows * compiled.largest * (2 if compiled.replace_one else 1)
-    return Sensitivity(each * single.l1, each**2 * single.l2_squared, each * single.linf)
+    return sum_sensitivity(matrices, compiled.summed, rows=compiled.rows, replace_one=compiled.replace_one)

@@ -24,6 +24,7 @@ from siloquent.explore.spec.predicate import And, Predicate
 from siloquent.explore.spec.query import Predicates, Query, SomeGroups
 from siloquent.explore.spec.render import render_predicate
 from siloquent.maths.sensitivity import Sensitivity, sensitivities
+from siloquent.maths.sum_sensitivity import replaced_sums
 from siloquent.maths.workloads import is_disjoint, is_nested, merge_columns
 from siloquent.schema import Attribute, Domain, TableSchema
 
@@ -96,8 +97,7 @@ def _finished(
     if summed is None:
         found = sensitivities([_columns_of(part) for part in parts], replace_one=replace_one, rows=rows)
     else:
-        single = sensitivities([_columns_of(part) for part in parts], replace_one=False, rows=1)
-        found = _sum_sensitivity(single, summed, answers, rows=rows, replace_one=replace_one)
+        found = sum_sensitivity([_columns_of(part) for part in parts], summed, rows=rows, replace_one=replace_one)
     running = len(parts) == 1 and parts[0].running
     identity = len(parts) == 1 and parts[0].weights is None and not running
     weights: NDArray[Any] | None = parts[0].weights if len(parts) == 1 else None
@@ -165,23 +165,14 @@ def centre_of(attribute: Attribute) -> int:
     return attribute.steps // 2
 
 
-def _sum_sensitivity(
-    columns: Sensitivity, summed: Summed, answers: int, *, rows: int, replace_one: bool
+def sum_sensitivity(
+    blocks: Sequence[NDArray[np.signedinteger[Any]]], summed: Summed, *, rows: int, replace_one: bool
 ) -> Sensitivity:
-    """Of W applied to sums: ``columns`` is that of the 0/1 matrix for one row, add-remove.
-
-    Adding a row moves an answer by its value, at most D. Replacing one moves an answer by at most the span of
-    {0} and [lowest, highest], and all of them together by at most twice a column of D.
-    """
-    largest = summed.largest
-    if not replace_one:
-        return Sensitivity(rows * largest * columns.l1, (rows * largest) ** 2 * columns.l2_squared, rows * largest)
-    span = max(summed.highest, 0) - min(summed.lowest, 0)
-    return Sensitivity(
-        l1=rows * min(2 * largest * columns.l1, answers * span),
-        l2_squared=rows**2 * min(4 * largest**2 * columns.l2_squared, answers * span**2),
-        linf=rows * span * columns.linf,
-    )
+    """Of whole matrices applied to sums. Adding a row moves by its value times a column; replacing one, by two such."""
+    if replace_one:
+        return replaced_sums(blocks, lowest=summed.lowest, highest=summed.highest, rows=rows)
+    single, each = sensitivities(blocks, replace_one=False, rows=1), rows * summed.largest
+    return Sensitivity(each * single.l1, each**2 * single.l2_squared, each * single.linf)
 
 
 def _listed(predicates: list[Predicate], domain: Domain) -> list[Part]:
