@@ -25,7 +25,10 @@ _TYPES = {"integer": "int64", "real": "float64", "category": "string", "boolean"
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """From a batch as the engine gives it to one with the attributes' names, and with values unless ``encoded``."""
+    """From a batch as the engine gives it to one with the attributes' names, and with values unless ``encoded``.
+
+    Texts and ids have no places, so they stay as they are.
+    """
 
     columns: tuple[Column, ...]
     encoded: bool

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from operator import not_
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypeVar
 
 import numpy as np
 from sqlglot import exp
@@ -132,7 +132,13 @@ class PrivateTable:
         return [CellSums(index_sums=whole_sums(counted, summed), counts=counted[COUNT]) for counted in measured]
 
     def fold(
-        self, kernel: Kernel, merge: Merge, columns: Sequence[str], permit: Permit, *, encoded: bool = False
+        self,
+        kernel: Kernel,
+        merge: Merge,
+        columns: Sequence[str],
+        permit: Permit,
+        *,
+        encoded: bool | Literal["countable"] = False,
     ) -> NDArray[Any]:
         """``kernel`` of every batch of the rows that count, merged; of one empty batch if there are none.
 
@@ -140,13 +146,13 @@ class PrivateTable:
             kernel: From a record batch with ``columns`` to a numpy array without objects. With the Spark engine it runs
                 in other processes, so it must be importable there.
             merge: Associative and commutative.
-            encoded: Places (int64) instead of values.
+            encoded: Places (int64) instead of values; "countable": of all columns but texts and ids, which have none.
         Raises:
             NotAllowed, DataError: as ``counts``. UnknownName, RequestError: as ``rows``.
         """
-        chosen = self._chosen(columns, encoded=encoded)
+        chosen = self._chosen(columns, encoded=encoded is True)
         self._require(permit)
-        decoded = DecodedKernel(kernel, Decoder(tuple(chosen), encoded))
+        decoded = DecodedKernel(kernel, Decoder(tuple(chosen), bool(encoded)))
         return self._charged(lambda: self._engine.map_merge(decoded, merge, self._rows(chosen)))
 
     def rows(self, columns: Sequence[str], permit: Permit, *, encoded: bool = False) -> Iterator[pa.RecordBatch]:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from siloquent.errors import BudgetExceeded, KeyReused, RequestError, SchemaError
@@ -151,6 +153,32 @@ def test_classes_are_told_apart_and_doubt_is_said(tmp_path: Path) -> None:
     by_prior = ask(made, Classify(POINTS, rule="prior", priors=(0.999999, 0.000001)))
     assert by_prior.labels[2] == "a"
     assert ask(made, Density(POINTS, label="b")).values[1] > 3 * ask(made, Density(POINTS, label="a")).values[1]
+
+
+@pytest.mark.parametrize("label", ["wet", "kind"])
+@pytest.mark.parametrize("features", [("line",), ("wet", "kind")], ids=["words", "flags"])
+def test_rows_whose_label_is_null_count_nowhere_and_change_nothing(
+    tmp_path: Path, label: str, features: tuple[str, ...]
+) -> None:
+    names = tuple(name for name in features if name != label)
+    asked = spec(features=names, label=label, kernel=Jaccard(), scale="raw", rows=64, budget=Budget(rho="900"))
+    frame = rows(200)
+    nothing = pa.table({field.name: pa.nulls(40, field.type) for field in frame.schema})
+    nothing = nothing.set_column(6, "line", pa.array(["disk full on node"] * 40))
+    folders = [tmp_path / name for name in ("without", "with", "only")]
+    for folder in folders:
+        folder.mkdir()
+    built = [
+        build(session(folder, data), asked)
+        for folder, data in zip(folders, (frame, pa.concat_tables([frame, nothing]), nothing), strict=True)
+    ]
+    assert {made.counters.shape for made in built} == {built[0].plan.shape}
+    # An empty set counts nowhere either: that of a record which is not wet, and has no word or kind.
+    counted = frame.filter(pc.equal(frame["wet"], True)) if names == ("wet",) else frame
+    truth = [counted[label].to_pylist().count(value) for value in built[0].plan.labels]
+    # rho 900 with a fifth for sizes: a standard deviation below 0.1, so 12 stands for a false alarm far below 1e-9.
+    for made, expected in zip(built, (truth, truth, [0, 0]), strict=True):
+        assert np.abs(made.class_sizes() - expected).max() < 12
 
 
 def test_unusual_points_are_flagged_and_usual_ones_are_not(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def exact_counters(plan: SketchPlan, table: PrivateTable, permit: Permit) -> Int
         return _grouped(plan, table, permit)
     kernel = CountBatch(hashed, plan.hits)
     columns = [feature.name for feature in hashed.features] + ([hashed.label] if hashed.label else [])
-    return table.fold(kernel, add_in_place, columns, permit, encoded=hashed.sets != "words")
+    return table.fold(kernel, add_in_place, columns, permit, encoded="countable" if hashed.sets == "words" else True)
 
 
 def count_places(plan: SketchPlan, places: Integers, classes: Integers | None) -> tuple[Integers, Integers]:
@@ -166,7 +166,11 @@ class CountBatch:
     def _sets(self, batch: pa.RecordBatch, keep: NDArray[np.bool_]) -> tuple[NDArray[np.uint32], Integers]:
         """The tokens of each record; records that are not kept have empty sets, which count nowhere."""
         if self.plan.sets == "words":
-            return distinct_word_tokens(batch.column(self.plan.features[0].name), self.plan.token_key)
+            import pyarrow as pa
+            import pyarrow.compute as pc
+
+            texts = batch.column(self.plan.features[0].name)
+            return distinct_word_tokens(pc.if_else(pa.array(keep), texts, None), self.plan.token_key)
         places = np.stack([_places(batch, feature.name) for feature in self.plan.features], axis=1)
         places[~keep] = -1
         return one_hot_sets(self.plan, places)
