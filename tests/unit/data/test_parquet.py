@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.hostile_parquet import Node, footer_of, with_footer
-from siloquent.data.engines.base import Limits
+from siloquent.data import Limits, PrivateTable, open_source
 from siloquent.data.sources.files import source_file
 from siloquent.data.sources.parquet import Suspicious, check_parquet, parquet_header
 from siloquent.data.sources.thrift import CompactReader, Malformed
 from siloquent.errors import DataError, SchemaError
 from siloquent.schema import Block
-from unit.data.clinic import clinic_schema, full_block, opened, visits
+from unit.data.clinic import SALT, clinic_schema, full_block, ledger_for, opened, permit_of, visits
 from unit.data.parquet_forgery import BYTE_ARRAY, DELTA_BYTE_ARRAY, DICTIONARY, RLE_DICTIONARY, Page, forge, struct
 
 ONE = '{ name = "age", type = "integer", lo = 0, hi = 9, outside = "clamp", null = "drop" }'
@@ -127,11 +127,39 @@ def test_a_footer_that_lies_is_found_out(tmp_path: Path, lie: str) -> None:
         checked(path)
 
 
-def test_a_long_text_in_a_dictionary_is_refused(tmp_path: Path) -> None:
-    long = (1_000_000).to_bytes(4, "little") + b"x" * 1_000_000
-    pages = [Page(long, 1, DICTIONARY), Page(b"\x01" + b"\x03\x00" * 10, 10, encoding=RLE_DICTIONARY)]
-    forge(tmp_path / "t.parquet", pages, rows=10, name="ward", physical=BYTE_ARRAY)
-    assert "longer than it may be" in refusal(tmp_path / "t.parquet", "ward")
+@pytest.mark.parametrize("options", [{}, {"use_dictionary": False}, {"data_page_version": "2.0"}], ids=str)
+@pytest.mark.parametrize("length", [65_536, 70_000, 3_000_000])
+def test_what_becomes_of_a_long_text_is_decided_by_its_row_alone(
+    tmp_path: Path, length: int, options: dict[str, Any]
+) -> None:
+    long = "A" * length
+    rows = pa.table({"ward": ["A"] * 60 + ["B", long, None, long]})
+    listed = TEXT.replace('["A"]', '["A", "B"]')
+    as_text = ', { name = "note", type = "text" }'
+    pq.write_table(rows.append_column("note", rows["ward"]), tmp_path / "t.parquet", **options)
+    table, permit = opened(clinic_schema(attributes=listed + as_text, source=f"parquet:{tmp_path}/t.parquet"))
+    assert table.counts([full_block(table.schema, "ward")], permit)[0].tolist() == [60, 1, 2]
+    notes = [one for batch in table.rows(["note"], permit) for one in batch.column(0).to_pylist()]
+    kept = [long, long] if length <= 65_536 else [None, None]
+    assert sorted(map(repr, notes)) == sorted(map(repr, ["A"] * 60 + ["B", None, *kept]))
+
+
+def test_a_long_text_that_many_rows_point_to_costs_its_own_size(tmp_path: Path) -> None:
+    long = (2**25).to_bytes(4, "little") + b"x" * 2**25
+    count = 200_000
+    varint, left = bytearray(), count << 1  # one run of the same index
+    while left:
+        varint.append((left & 127) | (128 if left > 127 else 0))
+        left >>= 7
+    indices = b"\x01" + bytes(varint) + b"\x00"
+    pages = [Page(long, 1, DICTIONARY), Page(indices, count, encoding=RLE_DICTIONARY)]
+    forge(tmp_path / "t.parquet", pages, rows=count, name="ward", physical=BYTE_ARRAY)
+    schema = clinic_schema(attributes=TEXT, source=f"parquet:{tmp_path}/t.parquet")
+    ledger = ledger_for(schema)
+    engine = open_source(schema, None, limits=Limits(memory_bytes=2**28, threads=1))
+    table = PrivateTable(schema, engine, ledger, salt=SALT)
+    counted = table.counts([full_block(schema, "ward")], permit_of(ledger, schema.account))
+    assert counted[0].tolist() == [0, count]
 
 
 def test_a_large_dictionary_of_short_texts_is_read(tmp_path: Path) -> None:
@@ -139,11 +167,6 @@ def test_a_large_dictionary_of_short_texts_is_read(tmp_path: Path) -> None:
     pq.write_table(rows, tmp_path / "t.parquet", dictionary_pagesize_limit=2**24)
     table, permit = opened(clinic_schema(attributes=TEXT, source=f"parquet:{tmp_path}/t.parquet"))
     assert table.counts([full_block(table.schema, "ward")], permit)[0].tolist() == [0, 20_000]
-
-
-def test_long_texts_are_refused_wherever_they_stand(tmp_path: Path) -> None:
-    forge(tmp_path / "t.parquet", [Page(b"x" * 2_000_000, 3)], rows=3, name="ward", physical=BYTE_ARRAY)
-    assert "values are longer" in refusal(tmp_path / "t.parquet", "ward")
 
 
 def test_texts_that_share_a_prefix_are_refused_where_that_could_grow(tmp_path: Path) -> None:
@@ -177,7 +200,7 @@ def test_what_is_no_parquet_is_a_schema_error(tmp_path: Path, content: bytes) ->
 
 
 def test_a_bomb_is_refused_without_memory(tmp_path: Path) -> None:
-    """Three bombs in a process that may grow by 256 MiB: nothing is unpacked."""
+    """Three bombs in a process that may grow by 256 MiB: nothing is unpacked; long texts are cut off later."""
     forge(tmp_path / "page.parquet", [Page(b"\0" * 2**28, 2**25)], rows=2**25)
     long = pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, "i4")), pa.array(["x" * 4_000_000]))
     pq.write_table(pa.table({"age": long}), tmp_path / "dictionary.parquet", compression="zstd")
@@ -185,14 +208,14 @@ def test_a_bomb_is_refused_without_memory(tmp_path: Path) -> None:
     forge(tmp_path / "prefix.parquet", [prefix], rows=10_000, physical=BYTE_ARRAY)
     assert all(path.stat().st_size < 2**16 for path in tmp_path.iterdir())
     done = subprocess.run([sys.executable, "-c", _BOMBS, str(tmp_path)], capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["refused", "refused", "refused"], done.stderr
+    assert done.stdout.split() == ["refused", "read", "refused"], done.stderr
 
 
 _BOMBS = """
 import resource, sys, duckdb, pyarrow
 from pathlib import Path
 from benchmarks.hostile_parquet import Node, footer_of, with_footer
-from siloquent.data.engines.base import Limits
+from siloquent.data import Limits, PrivateTable, open_source
 from siloquent.data.sources.files import source_file
 from siloquent.data.sources.parquet import Suspicious, check_parquet
 connection = duckdb.connect(config={"threads": 1})

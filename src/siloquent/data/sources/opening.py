@@ -100,6 +100,11 @@ def _stored(schema: TableSchema) -> list[str]:
     return [attribute.name for attribute in schema.domain if not attribute.function]
 
 
+def _listed(schema: TableSchema) -> list[str]:
+    """The names of the columns whose values are listed."""
+    return [attribute.name for attribute in schema.domain if attribute.kind == "category"]
+
+
 def _limits_for(size: int, limits: Limits) -> Limits:
     """A small table is counted faster by one thread: waking the others costs more than they save."""
     return replace(limits, threads=1) if size < SMALL_BYTES else limits
@@ -111,7 +116,7 @@ def _attach(
     if kind == "parquet":
         from siloquent.data.sources.parquet import attach_parquet
 
-        attach_parquet(connection, file, limits, _stored(schema), table=schema.name)
+        attach_parquet(connection, file, limits, _stored(schema), table=schema.name, listed=_listed(schema))
     else:
         from siloquent.data.sources.database import attach_database
 

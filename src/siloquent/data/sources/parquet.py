@@ -1,10 +1,10 @@
 """Parquet files: what they claim is checked before they are read, and page by page whether the claims hold.
 
-A footer is a claim. A few hundred kilobytes can unpack to terabytes: pages that are larger than the footer says, a long
-text in a dictionary that every row points to, texts that share a prefix. Page headers say the truth, since a reader has
-to allocate what they say; so all of them are walked, and nothing is unpacked but large dictionaries. The footer is read
-by DuckDB, which reads the rows afterwards: two readers would differ on what it says, and pyarrow's ends the whole
-process over some wrong ones.
+A footer is a claim. A few hundred kilobytes can unpack to terabytes: pages that are larger than the footer says, texts
+that share a prefix, a long text in a dictionary that every row points to. Page headers say the truth, since a reader
+has to allocate what they say; so all of them are walked, and nothing is unpacked. Long texts are cut off row by row
+where they are read: how long one is must not decide whether others count. The footer is read by DuckDB, which reads the
+rows afterwards: two readers would differ on what it says, and pyarrow's ends the whole process over some wrong ones.
 """
 
 from __future__ import annotations
@@ -41,19 +41,47 @@ class Suspicious(ValueError):
 
 
 def attach_parquet(
-    connection: duckdb.DuckDBPyConnection, file: SourceFile, limits: Limits, columns: Iterable[str], *, table: str
+    connection: duckdb.DuckDBPyConnection,
+    file: SourceFile,
+    limits: Limits,
+    columns: Iterable[str],
+    *,
+    table: str,
+    listed: Iterable[str] = (),
 ) -> None:
     """Make ``SOURCE`` the rows of a Parquet file.
 
+    A text of more than ``limits.value_bytes`` is cut off where it is read, before anything copies it: a dictionary may
+    hold one long text that every row points to.
+
     Args:
         columns: The columns that will be read.
+        listed: Those of them whose values are listed: there a text that is too long is one that is not listed, else it
+            is NULL.
     Raises:
         SchemaError: It is not Parquet.
         Suspicious: It claims too much, or more or less than it holds.
     """
     check_parquet(connection, file, limits, columns, table=table)
     path = exp.Literal.string(file.path).sql("duckdb")
-    connection.execute(f"CREATE VIEW {SOURCE} AS SELECT * FROM read_parquet({path}, hive_partitioning = false)")
+    rows = f"read_parquet({path}, hive_partitioning = false)"
+    wanted, unlisted = {name.casefold() for name in columns}, {name.casefold() for name in listed}
+    described = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
+    short = [
+        f"{_bounded_text(exp.column(exp.to_identifier(name, quoted=True)), limits, name.casefold() in unlisted)} "
+        f"AS {exp.to_identifier(name, quoted=True).sql('duckdb')}"
+        for name, kind, *_ in described
+        if kind == "VARCHAR" and name.casefold() in wanted
+    ]
+    replaced = f" REPLACE ({', '.join(short)})" if short else ""
+    connection.execute(f"CREATE VIEW {SOURCE} AS SELECT *{replaced} FROM {rows}")
+
+
+def _bounded_text(text: exp.Column, limits: Limits, is_listed: bool) -> str:
+    """``text`` in DuckDB's SQL; where it is too long, NULL or, ``is_listed``, a text that no list can hold."""
+    column, most = text.sql("duckdb"), limits.value_bytes
+    other = f"repeat('?', {most + 1})" if is_listed else "NULL"
+    return f"CASE WHEN strlen({column}) > {most} THEN {other} ELSE {column} END"
 
 
 def check_parquet(
@@ -208,9 +236,7 @@ def _check_chunk(opened: BinaryIO, chunk: _Chunk, limits: Limits) -> None:
         unpacked += page.unpacked
         if not 0 <= page.unpacked <= limits.page_bytes or unpacked > chunk.unpacked:
             raise Suspicious("a page is too large, or larger than the footer says")
-        if page.kind == _DICTIONARY:
-            _check_dictionary(opened, page, chunk, limits)
-        else:
+        if page.kind != _DICTIONARY:
             values += page.values
             _check_data(page, limits)
     if values != chunk.rows or chunk.values != chunk.rows:
@@ -256,18 +282,9 @@ def _whole(fields: Struct, number: int) -> int:
 
 
 def _check_data(page: _Page, limits: Limits) -> None:
-    if page.unpacked > limits.value_bytes * page.values + MOST_HEADER:
-        raise Suspicious("values are longer than they may be")
     # Each value may repeat the beginning of the one before, so the header bounds nothing but the product.
     if page.encoding == _DELTA_BYTE_ARRAY and page.unpacked * page.values > 2 * limits.page_bytes:
         raise Suspicious("texts share prefixes (DELTA_BYTE_ARRAY), so their size cannot be known: use another encoding")
-
-
-def _check_dictionary(opened: BinaryIO, page: _Page, chunk: _Chunk, limits: Limits) -> None:
-    if chunk.kind != "BYTE_ARRAY" or page.unpacked <= limits.value_bytes:
-        return
-    if any(length > limits.value_bytes for length in _lengths(opened, page, chunk)):
-        raise Suspicious("a dictionary holds a value that is longer than it may be")
 
 
 def _lengths(opened: BinaryIO, page: _Page, chunk: _Chunk) -> Iterator[int]:
