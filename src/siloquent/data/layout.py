@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from siloquent.data.engines.base import SourceKind, source_kind
 from siloquent.data.places import Column
 from siloquent.errors import SchemaError, UnknownName
-from siloquent.schema import TableSchema
+from siloquent.schema import Attribute, TableSchema
 
 _ANY: tuple[SourceKind, ...] = ("text", "integer", "decimal", "real", "boolean", "date", "datetime", "other")
 _NUMBERS: tuple[SourceKind, ...] = ("text", "integer", "decimal", "real", "boolean")
@@ -40,13 +40,31 @@ def lay_out(schema: TableSchema, columns: Mapping[str, str]) -> tuple[Column, ..
     found = [_find(attribute.name, columns) for attribute in stored]
     kinds = [source_kind(columns[source]) for source in found]
     for attribute, source, kind in zip(stored, found, kinds, strict=True):
-        if kind not in READABLE[attribute.kind]:
-            raise SchemaError(
-                f"Attribute {attribute.name!r} of {schema.name!r} is declared as {attribute.kind}, but its column "
-                f"holds {columns[source]}; {attribute.kind} reads {', '.join(READABLE[attribute.kind])}.",
-                fix=f'declare another type for "{attribute.name}" in schemas/{schema.name}.toml, or change the column',
-            )
+        _require_readable(schema, attribute, kind, columns[source])
     return tuple(Column(*parts) for parts in zip(schema.domain, range(len(found)), found, kinds, strict=True))
+
+
+def require_types(schema: TableSchema, columns: Mapping[str, tuple[SourceKind, str]]) -> None:
+    """Refuse columns whose types cannot be read as declared, for sources that give all their rows as text.
+
+    Args:
+        columns: The kind of each column, and what the source calls its type.
+    Raises:
+        SchemaError: A column's type cannot be read as the declared one.
+    """
+    for attribute in schema.domain:
+        source = "" if attribute.function else _find(attribute.name, columns)
+        if source:
+            _require_readable(schema, attribute, *columns[source])
+
+
+def _require_readable(schema: TableSchema, attribute: Attribute, kind: SourceKind, holds: str) -> None:
+    if kind not in READABLE[attribute.kind]:
+        raise SchemaError(
+            f"Attribute {attribute.name!r} of {schema.name!r} is declared as {attribute.kind}, but its column "
+            f"holds {holds}; {attribute.kind} reads {', '.join(READABLE[attribute.kind])}.",
+            fix=f'declare another type for "{attribute.name}" in schemas/{schema.name}.toml, or change the column',
+        )
 
 
 def _require_all(schema: TableSchema, wanted: Iterable[str], columns: Mapping[str, str]) -> None:
@@ -63,7 +81,7 @@ def _require_all(schema: TableSchema, wanted: Iterable[str], columns: Mapping[st
         raise SchemaError(f"{len(missing)} attributes have no {kind}: {each}. Known: {', '.join(columns)}.", fix=fix)
 
 
-def _find(wanted: str, columns: Mapping[str, str]) -> str:
+def _find(wanted: str, columns: Mapping[str, object]) -> str:
     """The column of that name, or the only one whose name differs in case alone; empty if there is none."""
     if wanted in columns:
         return wanted

@@ -76,12 +76,13 @@ def test_a_table_gives_the_same_counts_as_a_frame(database: Any, workspace: Work
 @pytest.mark.postgres
 def test_values_that_only_postgres_has_are_read_as_null_or_text(database: Any, workspace: Workspace) -> None:
     database.execute(
-        "CREATE TABLE visits (patient uuid, age numeric, weight money, ward json, smoker int, "
-        "day timestamptz, note bytea)"
+        "CREATE DOMAIN label AS text; CREATE DOMAIN short_label AS label; "
+        "CREATE TABLE visits (patient uuid, age numeric, weight float8, ward short_label, smoker int, "
+        "day timestamptz, note text)"
     )
     database.execute(
-        "INSERT INTO visits VALUES (NULL, 1e40, 5, '\"A\"', 1, '2024-03-01 23:30:00-02', 'x'), "
-        "(NULL, 'NaN', 5, NULL, 7, 'infinity', NULL), (NULL, '-Infinity', 5, NULL, 0, '0044-03-15 BC', NULL)"
+        "INSERT INTO visits VALUES (NULL, 1e40, 'NaN', 'elsewhere', 1, '2024-03-01 23:30:00-02', 'x'), "
+        "(NULL, 'NaN', 'NaN', NULL, 7, 'infinity', NULL), (NULL, '-Infinity', 'NaN', NULL, 0, '0044-03-15 BC', NULL)"
     )
     table, permit = table_of(workspace, unit='{ kind = "row" }')
     rows = [
@@ -92,6 +93,69 @@ def test_values_that_only_postgres_has_are_read_as_null_or_text(database: Any, w
         [None, None, None, False, None],
         [0, None, None, False, None],
     ]
+
+
+REFUSED = [
+    ("weight", "money"), ("weight", "interval"), ("weight", "integer[]"), ("age", "time"), ("age", "date"),
+    ("ward", "jsonb"), ("ward", "json"), ("ward", "xml"), ("ward", "text[]"), ("note", "bytea"), ("note", "inet"),
+    ("note", "int4range"), ("note", "bit(3)"), ("note", "point"), ("day", "integer"), ("day", "interval"),
+    ("weight", "price"),
+]  # fmt: skip
+
+
+@pytest.mark.postgres
+def test_a_column_whose_type_cannot_be_read_as_declared_is_refused_by_its_type(
+    database: Any, workspace: Workspace
+) -> None:
+    database.execute("CREATE DOMAIN price AS money")
+    types = {
+        "patient": "text", "age": "numeric", "weight": "float8", "ward": "text", "smoker": "bool", "day": "date",
+        "note": "text",
+    }  # fmt: skip
+    for name, of in REFUSED:
+        columns = ", ".join(f"{column} {of if column == name else type_}" for column, type_ in types.items())
+        database.execute(f"DROP TABLE IF EXISTS visits; CREATE TABLE visits ({columns})")
+        with pytest.raises(SchemaError, match=f"Attribute '{name}'.*its column holds ") as refused:
+            table_of(workspace)
+        assert ("money" if of == "price" else of.partition("(")[0]) in str(refused.value)
+    for of in ("inet", "bytea", "uuid", "jsonb", "int8"):  # an id is only told apart
+        columns = ", ".join(f"{column} {of if column == 'patient' else type_}" for column, type_ in types.items())
+        database.execute(f"DROP TABLE IF EXISTS visits; CREATE TABLE visits ({columns})")
+        table, permit = table_of(workspace)
+        assert table.counts([Block((), ())], permit)[0].tolist() == [0]
+
+
+@pytest.mark.postgres
+def test_views_partitions_and_foreign_tables_are_found(database: Any, workspace: Workspace) -> None:
+    fill(database, visits(12))
+    database.execute("CREATE MATERIALIZED VIEW kept AS SELECT * FROM visits")
+    database.execute("CREATE TABLE parted (LIKE visits) PARTITION BY LIST (smoker)")
+    database.execute("CREATE TABLE part_default PARTITION OF parted DEFAULT; INSERT INTO parted SELECT * FROM visits")
+    for name in ("kept", "parted"):
+        table, permit = table_of(workspace, name, unit='{ kind = "row" }')
+        assert table.counts([Block((), ())], permit)[0].tolist() == [12]
+    database.execute("CREATE FOREIGN DATA WRAPPER nothing; CREATE SERVER far FOREIGN DATA WRAPPER nothing")
+    try:
+        database.execute(
+            "CREATE FOREIGN TABLE lent (patient bigint, age numeric, weight float8, ward text, smoker boolean, "
+            "day date, note text) SERVER far"
+        )
+        table, permit = table_of(workspace, "lent", unit='{ kind = "row" }')
+        with pytest.raises(DataError):  # its server does not exist, and says so only when it is read
+            table.counts([Block((), ())], permit)
+    finally:
+        database.execute("DROP FOREIGN DATA WRAPPER nothing CASCADE")
+    with pytest.raises(UnknownName, match=r"Did you mean 'kept'"):
+        table_of(workspace, "kep")
+
+
+@pytest.mark.postgres
+def test_a_category_of_a_long_text_is_one_that_is_not_listed(database: Any, workspace: Workspace) -> None:
+    fill(database, visits(5))
+    database.execute("UPDATE visits SET ward = repeat('A', 70000), note = repeat('A', 70000)")
+    table, permit = table_of(workspace, unit='{ kind = "row" }')
+    found = [list(r.values()) for b in table.rows(["ward", "note"], permit) for r in b.to_pylist()]
+    assert found == [["(other)", None]] * 5
 
 
 @pytest.mark.postgres

@@ -55,10 +55,14 @@ def open_source(
 
 def _postgres_engine(where: str, schema: TableSchema, workspace: Workspace | None, limits: Limits) -> Engine:
     from siloquent.data.engines.duckdb import DuckDBEngine
+    from siloquent.data.layout import require_types
     from siloquent.data.sources.postgres import PostgresTable
 
     name, _, inner = where.partition("#")
-    found = PostgresTable(workspace, name, inner, schema.domain.names, limits, table=schema.name)
+    found = PostgresTable(
+        workspace, name, inner, schema.domain.names, limits, table=schema.name, listed=_listed(schema)
+    )
+    require_types(schema, found.types)
     return DuckDBEngine(arrow=found.empty(), fill=found.rows, limits=limits)
 
 

@@ -10,12 +10,13 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from siloquent.data.engines.base import Limits, quiet
+from siloquent.data.engines.base import Limits, SourceKind, quiet
 from siloquent.errors import MissingExtra, SchemaError, UnknownName
 
 if TYPE_CHECKING:
@@ -32,12 +33,48 @@ _SETTINGS = (
     "extra_float_digits = 1",
     f"statement_timeout = {TIMEOUT_SECONDS}000",
 )
+_READABLE = (
+    "c.relkind IN ('r', 'p', 'v', 'm', 'f') AND "
+    "(has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT'))"
+)
+_TABLES = (
+    "SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+    f"WHERE {_READABLE} AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_' ORDER BY 1, 2 LIMIT 1000"
+).encode()
+# A domain is the type that it is a domain over, however many there are in between.
+_COLUMNS = (
+    "WITH RECURSIVE held AS (SELECT a.attnum, a.attname, a.atttypid AS of FROM pg_catalog.pg_attribute a "
+    "JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+    f"WHERE n.nspname = %s AND c.relname = %s AND a.attnum > 0 AND NOT a.attisdropped AND {_READABLE} "
+    "AND has_column_privilege(c.oid, a.attnum, 'SELECT') "
+    "UNION ALL SELECT h.attnum, h.attname, t.typbasetype FROM held h "
+    "JOIN pg_catalog.pg_type t ON t.oid = h.of AND t.typtype = 'd') "
+    "SELECT h.attname, t.typname, t.typcategory, format_type(t.oid, NULL) FROM held h "
+    "JOIN pg_catalog.pg_type t ON t.oid = h.of AND t.typtype <> 'd' ORDER BY h.attnum"
+).encode()
+_KINDS: dict[str, SourceKind] = {
+    **dict.fromkeys(("int2", "int4", "int8"), "integer"),
+    "numeric": "decimal",
+    **dict.fromkeys(("float4", "float8"), "real"),
+    "bool": "boolean",
+    "uuid": "text",
+    "date": "date",
+    **dict.fromkeys(("timestamp", "timestamptz"), "datetime"),
+}
+
+
+def _kind(name: str, category: str) -> SourceKind:
+    """Which kind of column a type of PostgreSQL is; texts (S) and enumerations (E) are known by their category."""
+    return _KINDS.get(name, "text" if category in ("S", "E") else "other")
 
 
 class PostgresTable:
     """One table or view of a named database, known by its columns until its rows are asked for.
 
+    Materialised views, partitioned and foreign tables are tables, too.
+
     Args:
+        listed: Columns whose values are listed: there a text that is too long is one that is not listed, else NULL.
         name: The database's name in ``siloquent.toml``.
         inner: ``TABLE`` (of schema public) or ``SCHEMA.TABLE``.
     Raises:
@@ -47,18 +84,28 @@ class PostgresTable:
     """
 
     def __init__(
-        self, workspace: Workspace | None, name: str, inner: str, wanted: Sequence[str], limits: Limits, *, table: str
+        self,
+        workspace: Workspace | None,
+        name: str,
+        inner: str,
+        wanted: Sequence[str],
+        limits: Limits,
+        *,
+        table: str,
+        listed: Sequence[str] = (),
     ) -> None:
         if not inner:
             raise SchemaError(f"The source of {table!r} names no table.", fix=f'source = "postgres:{name}#TABLE"')
         schema, _, relation = inner.rpartition(".")
         self._dsn = connection_text(workspace, name, table=table)
         self._relation, self._limits = (schema or "public", relation), limits
-        columns, known = self._look()
+        self.types, known = self._look()
+        columns = list(self.types)
         if not columns:
             raise UnknownName(f"table in the source of {table!r}", inner, known)
         folded = {column.casefold() for column in wanted}
         self._columns = columns
+        self._listed = {column.casefold() for column in listed}
         self._wanted = [column for column in columns if column.casefold() in folded]
 
     def empty(self) -> pa.Table:
@@ -69,7 +116,7 @@ class PostgresTable:
 
     @quiet
     def rows(self) -> pa.Table:
-        """The rows with the declared columns, as text; texts over ``limits.value_bytes`` are NULL."""
+        """The rows with the declared columns, as text of at most ``limits.value_bytes``; see ``listed``."""
         import pyarrow as pa
 
         names = self._wanted or ["nothing"]
@@ -83,20 +130,17 @@ class PostgresTable:
         return pa.Table.from_batches(batches, pa.schema([(name, pa.string()) for name in names]))
 
     @quiet
-    def _look(self) -> tuple[list[str], list[str]]:
-        """The table's columns in order, and the tables that this role can see."""
+    def _look(self) -> tuple[dict[str, tuple[SourceKind, str]], list[str]]:
+        """The kind and the type of each of the table's columns in order, and the tables that this role can read.
+
+        ``information_schema`` leaves out materialised views and says "ARRAY" or "USER-DEFINED" for many types.
+        """
         with self._connected() as connection:
-            columns = connection.execute(
-                "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s "
-                "ORDER BY ordinal_position",
-                self._relation,
-            ).fetchall()
-            known = connection.execute(
-                "SELECT table_schema, table_name FROM information_schema.tables "
-                "WHERE table_schema NOT IN ('pg_catalog', 'information_schema') LIMIT 1000"
-            ).fetchall()
+            columns = connection.execute(_COLUMNS, self._relation).fetchall()
+            known = connection.execute(_TABLES).fetchall()
         names = [name if schema == "public" else f"{schema}.{name}" for schema, name in known]
-        return [str(column[0]) for column in columns], names
+        types = {str(name): (_kind(str(of), str(category)), str(holds)) for name, of, category, holds in columns}
+        return types, names
 
     def _copy(self) -> bytes:
         """The statement that sends the rows as CSV: NULL is an empty cell, everything else is quoted."""
@@ -104,8 +148,12 @@ class PostgresTable:
         for name in self._wanted:
             text = exp.cast(exp.column(exp.to_identifier(name, quoted=True)), "TEXT")
             most = exp.Literal.number(self._limits.value_bytes)
-            short = exp.LTE(this=exp.Anonymous(this="OCTET_LENGTH", expressions=[text]), expression=most)
-            cells.append(exp.alias_(exp.Case().when(short, text.copy()), name, quoted=True))
+            long = exp.GT(this=exp.Anonymous(this="OCTET_LENGTH", expressions=[text]), expression=most)
+            other: exp.Expr = exp.Null()
+            if name.casefold() in self._listed:  # longer than any value that counts, so no list holds it
+                sign, count = exp.Literal.string("?"), exp.Literal.number(self._limits.value_bytes + 1)
+                other = exp.Anonymous(this="REPEAT", expressions=[sign, count])
+            cells.append(exp.alias_(exp.Case().when(long, other).else_(text.copy()), name, quoted=True))
         query = exp.select(*(cells or [exp.alias_(exp.Literal.number(0), "nothing")]))
         query = query.from_(exp.table_(self._relation[1], db=self._relation[0], quoted=True))
         return f"COPY ({query.sql('postgres')}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)".encode()
@@ -187,6 +235,10 @@ def _parsed(blocks: Iterator[Any], names: Sequence[str], limits: Limits) -> Iter
     import pyarrow as pa
     from pyarrow import csv
 
+    first = next((block for block in blocks if len(block)), None)
+    if first is None:  # a table without rows, which the reader takes for an error
+        return
+    blocks = chain([first], blocks)
     # A row must fit into a block: its cells are bounded, and a quote within a cell is written twice.
     block = max(2**23, len(names) * (2 * limits.value_bytes + 3))
     with csv.open_csv(
