@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from siloquent.charging import Charge, request_digest, require_planned
-from siloquent.errors import AccuracyUnreachable, BudgetExceeded
-from siloquent.explore.estimate import Progress, assemble, completed, nothing_new, reads_rows
+from siloquent.errors import BudgetExceeded, RequestError
+from siloquent.explore.estimate import Progress, assemble, completed, nothing_new, reads_rows, rehearse
 from siloquent.explore.measure import measure
 from siloquent.explore.plan.cheaper import as_paid, sharper, with_reuse
 from siloquent.explore.plan.explain import Explanation, explain_plan
@@ -59,7 +59,8 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
     if max_cost is not None:  # drawing from many answers takes longer than all else, so not for nothing
         asked.require_affordable(session, replace(course, first=with_reuse(course.first, earlier)).event)
     try:
-        progress = Progress(course).with_step(*_settled(session, course.first, asked, render(query), earlier))
+        progress = Progress(course)
+        progress = progress.with_step(*_settled(session, progress, course.first, asked, earlier))
     except BudgetExceeded as refused:
         raise BudgetExceeded(
             refused.account,
@@ -82,7 +83,7 @@ def _earlier(session: Session, query: Query, account: Account) -> Recall:
 
 
 def _second(session: Session, progress: Progress, asked: Charge, limit: Cost) -> Progress:
-    """One step further. Where that is refused the first one is kept: it was paid for."""
+    """One step further. Wherever that is refused, for whatever reason, the first one is kept: it was paid for."""
     try:
         step = after(progress.course, progress.values, progress.chosen, left=limit)
         if step is None:
@@ -91,8 +92,8 @@ def _second(session: Session, progress: Progress, asked: Charge, limit: Cost) ->
         drawn = step if asked.max_cost is None else with_reuse(step, earlier)
         if too_dear := asked.too_dear(session, drawn.event):
             return progress.stopped_by(f"{_KEPT}: {too_dear.detail}")
-        return progress.with_step(*_settled(session, step, asked, render(progress.course.query), earlier))
-    except (BudgetExceeded, AccuracyUnreachable) as refused:
+        return progress.with_step(*_settled(session, progress, step, asked, earlier))
+    except (BudgetExceeded, RequestError) as refused:
         return progress.stopped_by(f"{_KEPT}: {refused.detail}")
 
 
@@ -124,11 +125,14 @@ def charge_of(
     return Charge(key, account, digest, max_cost, what="question", dearer="ask for a wider error")
 
 
-def _settled(session: Session, step: Step, asked: Charge, text: str, earlier: Recall) -> tuple[Step, Stored, bool]:
+def _settled(
+    session: Session, progress: Progress, step: Step, asked: Charge, earlier: Recall
+) -> tuple[Step, Stored, bool]:
     """``step`` with what the ledger keeps of it: measured now, or before under the same key."""
     permit = asked.held(session)
     if permit is None:
         step = with_reuse(step, earlier)
+        rehearse(progress, step)
         for plan in step.plans:
             if reads_rows(plan):
                 session.table_of(plan.schema)  # what is wrong with a source is found before it costs anything
@@ -137,7 +141,7 @@ def _settled(session: Session, step: Step, asked: Charge, text: str, earlier: Re
         step = as_paid(step, earlier, permit)
     if isinstance(permit, Stored):
         return step, permit, True
-    open_permit = permit
+    open_permit, text = permit, render(progress.course.query)
     return step, *asked.first(session, lambda: _measured(session, step, open_permit, text))
 
 

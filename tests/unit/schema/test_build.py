@@ -156,7 +156,11 @@ REFUSED = {
     "a user unit without a column": (table('kind = "user"'), "needs the column", "unit = { column ="),
     "a user unit of no rows": (table('kind = "user", column = "age", max_rows = 0'), "max_rows", ""),
     "a row unit of two rows": (table('kind = "row", max_rows = 2'), "max_rows is 1 for row units", ""),
-    "a source of no kind": (table('kind = "row"', more='source = "excel:x"'), "begins with one of csv:, csv-records:, parquet:", ""),
+    "a source of no kind": (
+        table('kind = "row"', more='source = "excel:x"'),
+        "begins with one of csv:, csv-records:, parquet:",
+        "",
+    ),
     "a table's name": (table('kind = "row"', name="my table"), "letters, digits and _", ""),
     "no budget": (table_file(budget='accountant = "pure"'), "one of epsilon or rho", 'epsilon = "1"'),
     "a budget of nothing": (table_file(budget='accountant = "pure"\nepsilon = "0"'), "above 0", 'epsilon = "1"'),

@@ -81,7 +81,8 @@ def _items(progress: Progress) -> tuple[KeptItem, ...]:
         (first, *more) = parts_of(item.aggregate, progress.course.schema)
         known = errors[first].error if first in errors and not more else None
         error = Fraction(asked[place].error) if more and asked else known
-        unit = {Count: "rows", Quantile: "rows of rank"}.get(type(item.aggregate)) or f"units of {first.attribute}"  # type: ignore[union-attr]
+        units = {Count: "rows", Quantile: "rows of rank"}
+        unit = units.get(type(item.aggregate)) or f"units of {item.aggregate.attribute}"  # type: ignore[union-attr]
         items.append(KeptItem(item.column, error, unit))
     return tuple(items)
 

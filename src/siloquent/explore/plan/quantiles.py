@@ -45,6 +45,11 @@ def plan_quantile(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
     assert isinstance(aggregate, Quantile)
     attribute = _ordered(schema.domain[aggregate.attribute])
     compiled = _compiled(query, schema, attribute)
+    if all((part.column < 0).all() for part in compiled.parts):
+        raise RequestError(
+            f"No row with a value of {attribute.name!r} can meet this condition, so there is no quantile.",
+            fix=f"siloquent show {schema.name}",
+        )
     beta = float(query.promise.beta)
     if isinstance(query.promise, Accuracy):
         alpha = error_bound(query.promise, schema)

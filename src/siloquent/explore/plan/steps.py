@@ -126,11 +126,10 @@ def after(
         attribute = schema.domain[moment.attribute]
         counts = found[rows_with(attribute)]
         lost = half_range(attribute) * planned[rows_with(attribute)].alpha
-        # Groups so small that the count alone takes more than half of the error are not worth a finer sum.
-        rooms = [error * count - lost for count in counts if error * count >= 2 * lost]
-        if rooms:
-            bounds[moment] = min(rooms)
-    return _step(query, schema, bounds, left) if bounds else None
+        # Groups so small that the count alone takes more than half of the error are not worth a finer sum than what
+        # the worst case has; where all are so small their averages are told all the same, with wide intervals.
+        bounds[moment] = min((error * count - lost for count in counts if error * count >= 2 * lost), default=lost)
+    return _step(query, schema, bounds, left)
 
 
 def _later(query: Query, schema: TableSchema) -> dict[Moment, Fraction]:

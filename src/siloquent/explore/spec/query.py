@@ -198,9 +198,19 @@ class Spend:
             raise RequestError("RHO has no DELTA.", fix="BUDGET 0.01 RHO")
 
 
+SMALLEST_MISS = Fraction(1, 10**15)
+"""The least probability of a miss, and of no miss, that may be asked for."""
+
+
 def _check_beta(beta: Fraction) -> None:
     if not 0 < beta < 1:
         raise RequestError("CONFIDENCE lies between 0 and 1, both excluded.", fix="CONFIDENCE 0.9995")
+    if min(beta, 1 - beta) < SMALLEST_MISS:
+        raise RequestError(
+            f"CONFIDENCE lies between {float(SMALLEST_MISS):.0e} and 1 - {float(SMALLEST_MISS):.0e}: "
+            "beyond, tails of noise cannot be computed in double precision.",
+            fix="CONFIDENCE 0.999999",
+        )
     if beta.denominator > 10**MOST_DIGITS:
         raise RequestError(f"CONFIDENCE has more than {MOST_DIGITS} digits.", fix="CONFIDENCE 0.9995")
 

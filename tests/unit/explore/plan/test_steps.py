@@ -84,7 +84,9 @@ def test_without_the_clause_the_count_comes_first_and_the_second_step_is_never_d
         assert step.plans[0].alpha == min(10 * F(count) - lost for count in rows if 10 * count >= 2 * lost)
         price = accountant("pure").price
         assert price(step.event).amount <= price(worst.event).amount
-    assert after(course, {Moment("age", 0): [F(5)] * 10}, [], left=PLENTY) is None
+    small = after(course, {Moment("age", 0): [F(5)] * 10}, [], left=PLENTY)
+    assert small is not None  # small groups have their averages, too, with wide intervals
+    assert small.plans[0].alpha == worst.alpha
 
 
 def test_having_on_another_aggregate_asks_the_reported_groups_alone() -> None:
