@@ -250,23 +250,41 @@ class Attribute:
         Raises:
             RequestError: more than 10^6 values; such an attribute serves sums only.
         """
+        self._check_points()
+        if self.kind == "category":
+            return np.array(self.values, dtype=object)
+        if self.kind == "boolean":
+            return np.array([False, True])
+        if isinstance(self.lo, datetime):
+            places = np.arange(self.steps, dtype=np.int64)
+            seconds = np.datetime64(self.lo, "s") + places * np.timedelta64(int(self.grid or 1), "s")
+            return seconds.astype("datetime64[D]") if self.kind == "date" else seconds
+        exact, denominator = self.numerators()
+        return exact if denominator == 1 else exact / denominator
+
+    def numerators(self) -> tuple[NDArray[np.int64], int]:
+        """The declared numbers in order, exactly: whole numerators, shape (steps,), over one denominator.
+
+        Raises:
+            RequestError: more than 10^6 values, or numerators of 2^62 or more.
+        """
+        self._check_points()
+        whole, denominator = self.grid.as_integer_ratio()  # type: ignore[union-attr]
+        first = int(Fraction(self.lo) / Fraction(self.grid or 1))  # type: ignore[arg-type]
+        if max(abs(first), abs(first + self.steps - 1)) * whole >= MOST_INTEGER:
+            raise RequestError(
+                f"Attribute {self.name!r} has values too large for conditions and groups.",
+                fix="declare it in a larger unit, or ask for its SUM",
+            )
+        places = np.arange(self.steps, dtype=np.int64) + first
+        return (places * whole if places.any() else places), denominator
+
+    def _check_points(self) -> None:
         if self.steps > MOST_POINTS:
             raise RequestError(
                 f"Attribute {self.name!r} has {self.steps:,} values; predicates and groups take {MOST_POINTS:,}.",
                 fix="declare a coarser grid, or ask for its SUM",
             )
-        if self.kind == "category":
-            return np.array(self.values, dtype=object)
-        if self.kind == "boolean":
-            return np.array([False, True])
-        places = np.arange(self.steps, dtype=np.int64)
-        if isinstance(self.lo, datetime):
-            seconds = np.datetime64(self.lo, "s") + places * np.timedelta64(int(self.grid or 1), "s")
-            return seconds.astype("datetime64[D]") if self.kind == "date" else seconds
-        whole, denominator = self.grid.as_integer_ratio()  # type: ignore[union-attr]
-        first = int(Fraction(self.lo) / Fraction(self.grid or 1))  # type: ignore[arg-type]
-        exact = (places + first) * whole
-        return exact if denominator == 1 else exact / denominator
 
     def label(self, index: int) -> Any:
         """The value of cell ``index`` as a Python value; None for NULL, ``(other)`` for values that are not listed."""

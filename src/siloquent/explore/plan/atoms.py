@@ -6,13 +6,13 @@ A vector over cells has ``size + 1`` entries: the declared values, the cell for 
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from functools import singledispatch
 from typing import Any
 
@@ -20,11 +20,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError, UnknownName
+from siloquent.explore.plan.numbers import (
+    COMPARE,
+    Values,
+    absolute,
+    calculated,
+    column,
+    fixed,
+    holds,
+    is_fraction,
+    rounded,
+)
 from siloquent.explore.spec.predicate import (
     Arithmetic,
     Call,
     Column,
     Compare,
+    CompareOp,
     Constant,
     Expression,
     InList,
@@ -37,31 +49,6 @@ from siloquent.schema import Attribute
 
 Truth = NDArray[np.int8]
 FALSE, UNKNOWN, TRUE = np.int8(0), np.int8(1), np.int8(2)
-LARGEST = 2**53
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Values:
-    """An expression's value for each cell; ``known`` is False where it is NULL or nobody can say.
-
-    ``kind``: number, text, truth, day or moment. ``listed``: the expression is a category itself, whose unlisted cell
-    (``other``) differs from every listed constant. ``choices``: the category whose values these are, listed or seen
-    through a key.
-    """
-
-    data: NDArray[Any]
-    known: NDArray[np.bool_]
-    kind: str
-    listed: Attribute | None = None
-    choices: Attribute | None = None
 
 
 def values_of(expression: Expression, attribute: Attribute) -> Values:
@@ -85,12 +72,14 @@ def _values(expression: object, attribute: Attribute) -> Values:
 
 @_values.register
 def _(expression: Column, attribute: Attribute) -> Values:
+    if attribute.is_numeric:
+        return column(attribute, np.arange(attribute.size + 1) < attribute.steps)
     points = attribute.points()
     data = np.empty(attribute.size + 1, dtype=points.dtype)
     data[: len(points)] = points
     data[len(points) :] = points[0]
     known = np.arange(attribute.size + 1) < len(points)
-    kind = {"category": "text", "boolean": "truth", "date": "day", "datetime": "moment"}.get(attribute.kind, "number")
+    kind = {"category": "text", "boolean": "truth", "date": "day", "datetime": "moment"}[attribute.kind]
     category = attribute if attribute.kind == "category" else None
     return Values(data, known, kind, category, category)
 
@@ -99,7 +88,7 @@ def _(expression: Column, attribute: Attribute) -> Values:
 def _(expression: Through, attribute: Attribute) -> Values:
     inner = _values(Column(expression.attribute.name), expression.attribute)
     seen = places_through(expression)
-    return Values(inner.data[seen], inner.known[seen], inner.kind, choices=inner.choices)
+    return replace(inner, data=inner.data[seen], known=inner.known[seen], listed=None)
 
 
 def places_through(expression: Through) -> NDArray[np.int64]:
@@ -110,11 +99,13 @@ def places_through(expression: Through) -> NDArray[np.int64]:
 
 @_values.register
 def _(expression: Value, attribute: Attribute) -> Values:
-    data, kind = constant(expression.value)
-    size = attribute.size + 1
+    value, size = expression.value, attribute.size + 1
+    if isinstance(value, (int, Decimal)) and not isinstance(value, bool):
+        return fixed(Fraction(value), np.full(size, True), fractional=is_fraction(value))
+    data, kind = _constant(value)
     filled = np.empty(size, dtype=object if kind == "text" else np.asarray(data).dtype)
     filled[:] = data
-    return Values(filled, np.full(size, expression.value is not None), kind)
+    return Values(filled, np.full(size, value is not None), kind)
 
 
 @_values.register
@@ -122,42 +113,20 @@ def _(expression: Arithmetic, attribute: Attribute) -> Values:
     left, right = _values(expression.left, attribute), _values(expression.right, attribute)
     if (left.kind, right.kind) != ("number", "number"):
         raise RequestError(f"{expression.op} takes numbers, not {left.kind} and {right.kind}.")
-    a, b, known = left.data, right.data, left.known & right.known
-    if expression.op in ("//", "%"):
-        known = known & (b != 0)  # division by zero gives NULL
-        b = np.where(b == 0, 1, b)
-    data = _calculate(expression.op, a, b)
-    if np.any(np.abs(data[known].astype(float)) > LARGEST):
-        raise RequestError(f"A number in the condition passes 2^53, so it would not be exact: {expression.op}.")
-    return Values(data, known, "number")
-
-
-def _calculate(op: str, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-    """// cuts towards zero, % has the sign of its left side: on whole numbers, what DuckDB does."""
-    if op in ("//", "%"):
-        whole = np.trunc(a / b)
-        left = np.fmod(a, b)
-        exact = np.issubdtype(a.dtype, np.integer) and np.issubdtype(b.dtype, np.integer)
-        if exact:
-            whole = (a - left) // b
-        return np.asarray(whole if op == "//" else left)
-    largest = [max(float(np.abs(side.astype(float)).max(initial=0)), 1.0) for side in (a, b)]
-    if largest[0] * largest[1] > LARGEST:  # whole numbers could overflow; the caller refuses what is not exact
-        a, b = a.astype(float), b.astype(float)
-    return np.asarray({"+": np.add, "-": np.subtract, "*": np.multiply}[op](a, b))
+    return calculated(expression.op, left, right)
 
 
 @_values.register
 def _(expression: Call, attribute: Attribute) -> Values:
     inner = _values(expression.argument, attribute)
+    if expression.function in _OF_NUMBERS and inner.kind == "number":
+        return _OF_NUMBERS[expression.function](inner)
+    if expression.function in _OF_NUMBERS:
+        raise RequestError(f"{expression.function} takes a number, not a {inner.kind}.")
     wanted, result, function = _CALLS[expression.function]
     if inner.kind not in wanted:
         raise RequestError(f"{expression.function} takes a {' or '.join(wanted)}, not a {inner.kind}.")
     return Values(function(inner.data), inner.known, result)
-
-
-def _round(data: NDArray[Any]) -> NDArray[Any]:
-    return np.trunc(data + np.copysign(0.5, data)) if np.issubdtype(data.dtype, np.floating) else data
 
 
 def _part(unit: str, within: str, first: int) -> Callable[[NDArray[Any]], NDArray[Any]]:
@@ -169,9 +138,8 @@ def _part(unit: str, within: str, first: int) -> Callable[[NDArray[Any]], NDArra
 
 
 _TIMES = ("day", "moment")
+_OF_NUMBERS: dict[str, Callable[[Values], Values]] = {"abs": absolute, "round": rounded}
 _CALLS: dict[str, tuple[tuple[str, ...], str, Callable[[NDArray[Any]], NDArray[Any]]]] = {
-    "abs": (("number",), "number", np.abs),
-    "round": (("number",), "number", _round),
     "year": (_TIMES, "number", lambda data: data.astype("datetime64[Y]").astype(np.int64) + 1970),
     "month": (_TIMES, "number", _part("M", "Y", 1)),
     "day": (_TIMES, "number", _part("D", "M", 1)),
@@ -183,12 +151,10 @@ _CALLS: dict[str, tuple[tuple[str, ...], str, Callable[[NDArray[Any]], NDArray[A
 }
 
 
-def constant(value: Constant) -> tuple[Any, str]:
-    """A constant as numpy compares it, and its kind."""
+def _constant(value: Constant) -> tuple[Any, str]:
+    """A constant that is no number as numpy compares it, and its kind."""
     if isinstance(value, bool):
         return value, "truth"
-    if isinstance(value, (int, Decimal)):
-        return (value, "number") if isinstance(value, int) and abs(value) <= LARGEST else (float(value), "number")
     if isinstance(value, datetime):
         return np.datetime64(value, "s"), "moment"
     if isinstance(value, date):
@@ -228,14 +194,15 @@ def _compare(test: Compare, attribute: Attribute) -> Truth:
     return truth
 
 
-def compared(left: Values, right: Values, op: str) -> Truth:
+def compared(left: Values, right: Values, op: CompareOp) -> Truth:
     """``left op right`` cell by cell (arrays may broadcast); UNKNOWN where a side is not known.
 
     Raises:
         RequestError: as ``check_comparable``.
     """
     check_comparable(left, right, op)
-    truth = np.where(_COMPARE[op](left.data, right.data).astype(bool), TRUE, FALSE)
+    found = holds(left, op, right) if left.kind == "number" else COMPARE[op](left.data, right.data)
+    truth = np.where(np.asarray(found, dtype=bool), TRUE, FALSE)
     return np.where(left.known & right.known, truth, UNKNOWN).astype(np.int8)
 
 
@@ -280,7 +247,7 @@ def _like(values: Values, pattern: str) -> Truth:
     pieces = pattern.split("%")
     compiled = [_piece(piece) for piece in pieces]
     found = np.array([_is_like(text, compiled, len(pieces[-1])) for text in values.data])
-    return np.where(values.known, np.where(found, TRUE, FALSE), UNKNOWN).astype(np.int8)
+    return np.where(values.known, np.where(np.asarray(found, dtype=bool), TRUE, FALSE), UNKNOWN).astype(np.int8)
 
 
 def _piece(text: str) -> re.Pattern[str]:

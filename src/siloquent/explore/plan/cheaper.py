@@ -16,6 +16,7 @@ from siloquent.explore.plan.past import declaration
 from siloquent.explore.plan.planner import Candidate, Plan, allowed_cost
 from siloquent.explore.plan.recall import Known, Recall
 from siloquent.explore.plan.reuse import Blend, Bound, blend
+from siloquent.explore.plan.rules import rules_of
 from siloquent.explore.plan.steps import Step
 from siloquent.explore.spec import canonical
 from siloquent.explore.spec.aggregates import Quantile, Ranks
@@ -134,6 +135,7 @@ def question_of(plan: Plan) -> str:
     parts = [canonical(bare), declared, plan.schema.version, str(plan.alpha), str(plan.beta)]
     public = public_of(plan.query, plan.schema)
     parts += [] if public is None else [public.digest]
+    parts += rules_of(plan.query, plan.schema)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

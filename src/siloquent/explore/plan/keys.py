@@ -78,21 +78,17 @@ def _expression_key(expression: Expression, attribute: Attribute) -> Key:
     found, inverse = np.unique(values.data[values.known], return_inverse=True)
     groups = np.full(len(values.data), -1, dtype=np.int64)
     groups[values.known] = inverse
-    labels = [_label(value) for value in found]
+    labels = values.plain(found)
     if attribute.null == "cell":
         groups[attribute.size - 1] = len(labels)
         labels.append(None)
     return Key(attribute.name, groups, tuple(labels), render_expression(expression))
 
 
-def _label(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
 def _ranges(workload: Ranges, attribute: Attribute) -> Key:
     if not attribute.is_numeric:
         raise RequestError(f"{workload.shape.upper()} takes a number; {attribute.name!r} is {attribute.kind}.")
-    count = math.ceil((workload.hi - workload.lo) / workload.width)
+    count = math.ceil((Fraction(workload.hi) - Fraction(workload.lo)) / Fraction(workload.width))
     edges = [min(workload.lo + i * workload.width, workload.hi) for i in range(count + 1)]
     lo, grid = Fraction(attribute.lo), Fraction(attribute.grid)  # type: ignore[arg-type]
     # The first cell at or above each edge, exactly.

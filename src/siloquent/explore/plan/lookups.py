@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from siloquent.errors import RequestError
+from siloquent.explore.plan.rules import rules_of
 from siloquent.explore.spec.canonical import canonical
 from siloquent.explore.spec.predicate import And, Column, Compare, Through, Value
 from siloquent.explore.spec.query import Query
@@ -76,6 +77,7 @@ def resolved(query: Query, schema: TableSchema) -> Query:
 
 
 def meaning_of(query: Query, schema: TableSchema) -> tuple[str, ...]:
-    """All that decides what ``query`` asks: its canonical text, and what a public table that it joins says."""
+    """All that decides what ``query`` asks: its text, what a public table that it joins says, and rules of reading."""
     public = public_of(query, schema)
-    return (canonical(query),) if public is None else (canonical(query), public.digest)
+    joined = () if public is None else (public.digest,)
+    return (canonical(query), *joined, *rules_of(query, schema))

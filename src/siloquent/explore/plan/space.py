@@ -6,16 +6,17 @@ A test of one attribute never multiplies with another attribute's domain: a valu
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
-from siloquent.explore.plan.atoms import FALSE, TRUE, Truth, Values, check_comparable, compared, values_of
+from siloquent.explore.plan.atoms import FALSE, TRUE, Truth, check_comparable, compared, values_of
 from siloquent.explore.plan.classes import Runs, Test, check_work, classes_of, runs_of
 from siloquent.explore.plan.compiled import Integers
+from siloquent.explore.plan.numbers import Values, commensurate
 from siloquent.explore.spec.forms import attribute_of
 from siloquent.explore.spec.predicate import And, Compare, Expression, Not, Or, Predicate
 from siloquent.schema import Block, Domain
@@ -111,6 +112,7 @@ class Space:
         found = {name: values_of(side, self.domain[name]) for name, side in sides}
         one, two = found.values()
         check_comparable(one, two, test.op)
+        found = dict(zip(found, commensurate(one, two), strict=True))
         for name, values in found.items():
             self._pairs[test, name] = values
             (other,) = (found[left] for left in found if left != name)
@@ -149,7 +151,7 @@ class Space:
         left, right = (self._pairs[test, name] for name in names)
         # An unlisted value of a category is not known, so the comparison is UNKNOWN there: two of them may be equal.
         sides = [
-            Values(self.along(name, values.data), self.along(name, values.known), values.kind)
+            replace(values, data=self.along(name, values.data), known=self.along(name, values.known))
             for name, values in zip(names, (left, right), strict=True)
         ]
         return compared(sides[0], sides[1], test.op)

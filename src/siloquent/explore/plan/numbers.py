@@ -1,0 +1,229 @@
+"""Exact numbers of expressions: whole numerators over one denominator, so that 0.06 - 0.01 is 0.05."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import RequestError
+from siloquent.explore.spec.forms import FLIPPED
+from siloquent.explore.spec.predicate import ArithmeticOp, CompareOp
+from siloquent.schema import Attribute
+
+LARGEST = 2**53
+MOST = 2**62
+"""Numerators stay below it, so that two of them can be added in an int64."""
+_SAMPLE = 64
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Values:
+    """An expression's value for each cell; ``known`` is False where it is NULL or nobody can say.
+
+    ``kind``: number, text, truth, day or moment. A number is ``data`` over ``denominator``, and written with a point if
+    ``fractional``; ``fixed`` is the one value of a constant number. ``listed``: the expression is a category itself,
+    whose unlisted cell (``other``) differs from every listed constant. ``choices``: the category whose values these
+    are, listed or seen through a key.
+    """
+
+    data: NDArray[Any]
+    known: NDArray[np.bool_]
+    kind: str
+    listed: Attribute | None = None
+    choices: Attribute | None = None
+    denominator: int = 1
+    fractional: bool = False
+    fixed: Fraction | None = None
+
+    def plain(self, data: NDArray[Any]) -> list[Any]:
+        """Some of ``data`` as Python values."""
+        found = data.tolist() if self.kind in ("text", "number") else [value.item() for value in data]
+        return [one / self.denominator for one in found] if self.fractional else found
+
+
+def column(attribute: Attribute, known: NDArray[np.bool_]) -> Values:
+    """The declared values of a numeric attribute.
+
+    Raises:
+        RequestError: as ``Attribute.numerators``.
+    """
+    numerators, denominator = attribute.numerators()
+    data = np.full(len(known), numerators[0], dtype=np.int64)
+    data[: len(numerators)] = numerators
+    return Values(data, known, "number", denominator=denominator, fractional=denominator != 1)
+
+
+def fixed(value: Fraction, known: NDArray[np.bool_], *, fractional: bool) -> Values:
+    """The same number in every cell, of any size."""
+    data = np.full(len(known), value.numerator, dtype=np.int64 if abs(value.numerator) < MOST else object)
+    return Values(data, known, "number", denominator=value.denominator, fractional=fractional, fixed=value)
+
+
+def is_fraction(value: object) -> bool:
+    """Whether a constant number makes what is computed with it a number with a point."""
+    return isinstance(value, Decimal) or (isinstance(value, int) and abs(value) > LARGEST)
+
+
+def calculated(op: ArithmeticOp, left: Values, right: Values) -> Values:
+    """``left op right``; // cuts towards zero, % has the sign of its left side, and by zero both are NULL.
+
+    Raises:
+        RequestError: a number whose numerator passes 2^53.
+    """
+    known = left.known & right.known
+    whole = op in ("//", "%")
+    if whole:
+        known = known & (right.data != 0)
+    # Whole numbers whose product could pass 2^53 are written with a point, as they always were.
+    wide = not whole and max(_most(left.data), 1) * max(_most(right.data), 1) > LARGEST
+    fractional = left.fractional or right.fractional or wide
+    if left.fixed is not None and right.fixed is not None:
+        value = _constant(op, left.fixed, right.fixed) if known.any() else Fraction(0)
+        if abs(value) > LARGEST:
+            raise _too_large(op, value.denominator)
+        return fixed(value, known, fractional=fractional)
+    data, denominator = _product(left, right, known) if op == "*" else _together(op, left, right, known)
+    data, denominator = _reduced(data, denominator)
+    if _most(data) > LARGEST:
+        raise _too_large(op, denominator)
+    return Values(data, known, "number", denominator=denominator, fractional=fractional)
+
+
+def _constant(op: ArithmeticOp, left: Fraction, right: Fraction) -> Fraction:
+    if op in ("//", "%"):
+        times = math.trunc(left / right)
+        return Fraction(times) if op == "//" else left - times * right
+    if op == "*":
+        return left * right
+    return left + right if op == "+" else left - right
+
+
+def _together(op: ArithmeticOp, left: Values, right: Values, known: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int]:
+    denominator = math.lcm(left.denominator, right.denominator)
+    a, b = (np.where(known, _over(side, denominator, op), 0) for side in (left, right))
+    if op in ("+", "-"):
+        return (a + b if op == "+" else a - b), denominator
+    b[~known] = 1
+    rest = np.fmod(a, b)
+    return (rest, denominator) if op == "%" else ((a - rest) // b, 1)
+
+
+def _product(left: Values, right: Values, known: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int]:
+    if max(_most(left.data), _most(right.data)) >= MOST:
+        raise _too_large("*", left.denominator * right.denominator)
+    a, below_b = _reduced(np.where(known, left.data, 0), right.denominator)
+    b, below_a = _reduced(np.where(known, right.data, 0), left.denominator)
+    if np.abs(a.astype(float) * b.astype(float)).max(initial=0) > MOST / 2:
+        raise _too_large("*", below_a * below_b)
+    return a * b, below_a * below_b
+
+
+def _over(values: Values, denominator: int, op: str) -> NDArray[np.int64]:
+    """The numerators over a multiple of the denominator.
+
+    Raises:
+        RequestError: they do not fit.
+    """
+    factor = denominator // values.denominator
+    if factor == 1 and values.data.dtype != object:
+        return values.data
+    most = _most(values.data)
+    if most * factor >= MOST:
+        raise _too_large(op, denominator)
+    return values.data * factor if most else values.data
+
+
+def _reduced(data: NDArray[np.int64], denominator: int) -> tuple[NDArray[np.int64], int]:
+    """``data`` and ``denominator`` without a common divisor; a look at some values is mostly enough."""
+    shared = math.gcd(denominator, *data[:_SAMPLE].tolist())
+    if shared > 1:
+        shared = math.gcd(shared, int(np.gcd.reduce(data)))
+    if shared == 1:
+        return data, denominator
+    return (data // shared if data.any() else data), denominator // shared
+
+
+def _most(data: NDArray[Any]) -> int:
+    return int(np.abs(data).max(initial=0))
+
+
+def _too_large(op: str, denominator: int) -> RequestError:
+    steps = f", in steps of 1/{denominator}," if 1 < denominator <= LARGEST else ""
+    return RequestError(
+        f"A number in the condition{steps} passes 2^53, so it would not be exact: {op}.",
+        fix="compute with smaller numbers, or with constants of fewer digits",
+    )
+
+
+def absolute(values: Values) -> Values:
+    """Without the sign."""
+    if values.fixed is not None:
+        return fixed(abs(values.fixed), values.known, fractional=values.fractional)
+    return replace(values, data=np.abs(values.data))
+
+
+def rounded(values: Values) -> Values:
+    """To whole numbers, halves away from zero."""
+    if values.fixed is not None:
+        nearest = math.floor(abs(values.fixed) + Fraction(1, 2))
+        value = Fraction(-nearest if values.fixed < 0 else nearest)
+        return fixed(value, values.known, fractional=values.fractional)
+    if values.denominator == 1:
+        return values
+    size = np.abs(values.data if values.denominator < MOST else values.data.astype(object))
+    nearest, rest = size // values.denominator, size % values.denominator
+    nearest = nearest + (rest >= values.denominator - rest)
+    data = np.where(values.data < 0, -nearest, nearest).astype(np.int64)
+    return replace(values, data=data, denominator=1)
+
+
+def commensurate(left: Values, right: Values) -> tuple[Values, Values]:
+    """Two numbers over one denominator, so that their data compare as they do; others as they are.
+
+    Raises:
+        RequestError: their numerators do not fit.
+    """
+    if left.denominator == right.denominator:
+        return left, right
+    denominator = math.lcm(left.denominator, right.denominator)
+    one, two = (
+        replace(side, data=_over(side, denominator, "a comparison"), denominator=denominator) for side in (left, right)
+    )
+    return one, two
+
+
+def holds(left: Values, op: CompareOp, right: Values) -> NDArray[np.bool_]:
+    """``left op right`` of numbers, cell by cell (arrays may broadcast), exactly.
+
+    Raises:
+        RequestError: as ``commensurate``.
+    """
+    if right.fixed is not None:
+        return _holds_for(left.data, op, right.fixed * left.denominator)
+    if left.fixed is not None:
+        return holds(right, FLIPPED[op], left)
+    one, two = commensurate(left, right)
+    return np.asarray(COMPARE[op](one.data, two.data), dtype=bool)
+
+
+def _holds_for(numerators: NDArray[Any], op: CompareOp, bound: Fraction) -> NDArray[np.bool_]:
+    if op in ("=", "!=") and bound.denominator != 1:
+        return np.full(numerators.shape, op == "!=")
+    nearest = math.ceil(bound) if op in ("<", ">=") else math.floor(bound)
+    return np.asarray(COMPARE[op](numerators, min(max(nearest, -MOST), MOST)), dtype=bool)

@@ -1,0 +1,75 @@
+"""Which rules of reading a question depend on, where these were not always the same.
+
+Conditions and keys that compute with fractions are evaluated exactly, where earlier versions rounded to doubles: their
+old answers are answers of other questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from typing import Any
+
+from siloquent.errors import UnknownName
+from siloquent.explore.plan.numbers import is_fraction
+from siloquent.explore.spec.predicate import Arithmetic, Call, Column, Compare, InList, Through, Value
+from siloquent.explore.spec.query import Query
+from siloquent.schema import Attribute, TableSchema
+
+EXACT = "exact fractions"
+_DIGITS = 15  # decimals of so many digits keep their order as doubles
+
+
+def rules_of(query: Query, schema: TableSchema) -> tuple[str, ...]:
+    """What the identity of ``query`` takes besides its text; empty for questions that were always read alike."""
+    return (EXACT,) if any(_is_exact(node, query, schema) for node in _nodes(query)) else ()
+
+
+def _is_exact(node: object, query: Query, schema: TableSchema) -> bool:
+    if isinstance(node, Arithmetic):
+        return any(_is_fractional(leaf, query, schema) for leaf in _nodes(node))
+    if isinstance(node, InList):
+        return isinstance(node.expression, Call) and any(_is_long(value) for value in node.values)
+    if isinstance(node, Compare):
+        sides = (node.left, node.right)
+        return any(isinstance(side, Call) for side in sides) and any(
+            isinstance(side, Value) and _is_long(side.value) for side in sides
+        )
+    return False
+
+
+def _nodes(value: Any) -> Iterator[Any]:
+    """Everything that ``value`` is made of, down to attributes and constants."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from _nodes(part)
+    elif is_dataclass(value):
+        yield value
+        if not isinstance(value, (Column, Value, Through)):
+            for part in fields(value):
+                yield from _nodes(getattr(value, part.name))
+
+
+def _is_fractional(leaf: object, query: Query, schema: TableSchema) -> bool:
+    if isinstance(leaf, Value):
+        return is_fraction(leaf.value)
+    attribute = _attribute(leaf.name, query, schema) if isinstance(leaf, Column) else None
+    attribute = leaf.attribute if isinstance(leaf, Through) else attribute
+    return attribute is not None and attribute.is_numeric and attribute.grid != int(attribute.grid or 0)
+
+
+def _attribute(name: str, query: Query, schema: TableSchema) -> Attribute | None:
+    with suppress(UnknownName):
+        return schema.domain[name]
+    tables = [table for table in schema.public if query.join is not None and table.name == query.join.table]
+    found = tables[0].column(name) if tables else None
+    return None if found is None else found.attribute
+
+
+def _is_long(value: object) -> bool:
+    """Whether a double could take ``value`` for a neighbour of it."""
+    if isinstance(value, Decimal):
+        return len(value.as_tuple().digits) > _DIGITS
+    return not isinstance(value, bool) and is_fraction(value)
