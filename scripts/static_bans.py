@@ -24,6 +24,30 @@ NOISE_ROOM = "privacy/noise"
 SEEDED = {"Generator", "BitGenerator", "SeedSequence", "PCG64", "PCG64DXSM", "Philox", "default_rng"}
 UNSAFE_MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 UNSAFE_CALLS = {"eval", "exec", "yaml.load", "yaml.unsafe_load", "yaml.full_load"}
+# Readers that make room for what a file claims.
+BARE_MODULES = {"tomllib", "zipfile", "tarfile", "bz2", "lzma"}
+BARE_CALLS = {
+    "json.load",
+    "json.loads",
+    "numpy.load",
+    "numpy.loadtxt",
+    "numpy.genfromtxt",
+    "gzip.open",
+    "zlib.decompress",
+}
+BARE_METHODS = {
+    "ParquetFile", "ParquetDataset", "read_schema", "open_file", "open_stream", "open_csv", "read_csv", "read_json",
+    "load_der_public_key", "load_pem_x509_certificate", "load_pem_private_key", "load_der_x509_certificate",
+}  # fmt: skip
+# What these read was written by this very system and never left its machine: its databases, its package, its own text.
+OWN_BYTES = {
+    "cli/kinds.py", "collect/task.py", "data/engines/spark.py", "explore/spec/footprint.py", "explore/spec/measured.py",
+    "federation/journal.py", "federation/relay/store.py", "ledger/chain.py", "ledger/recall.py", "server/jobs.py",
+    "server/routes/answers.py", "server/routes/money.py", "server/tokens.py", "server/work.py", "share/files.py",
+    "sketch/regression.py", "sketch/together.py", "synth/task.py",
+    # Sources of private rows have bounds of their own (docs/decisions/data-hostile-files.md).
+    "data/sources/csv.py", "data/sources/lines.py", "data/sources/postgres.py",
+}  # fmt: skip
 TORCH_NOISE = {"torch.normal", "torch.rand", "torch.randn", "torch.randint", "torch.bernoulli", "torch.manual_seed"}
 ROW_METHODS = {"counts", "sums", "fold", "rows", "for_its_owner"}
 BROAD = {"Exception", "BaseException"}
@@ -129,6 +153,20 @@ def code_in_data(place: Place) -> str:
     return ""
 
 
+def bare_readers(place: Place) -> str:
+    """Parsers that trust sizes in what they read: bytes from others go through ``siloquent.foreign`` and its bounds."""
+    if place.path.startswith("foreign/") or place.path in OWN_BYTES:
+        return ""
+    for name in imported(place.node):
+        if name.split(".")[0] in BARE_MODULES:
+            return f"{name} believes what a file says: use siloquent.foreign, or say whose file it is"
+    if isinstance(place.node, ast.Call):
+        name = dotted(place.node.func)
+        if name in BARE_CALLS or name == "pyarrow.parquet.read_table" or name.rpartition(".")[2] in BARE_METHODS:
+            return f"{name}() believes what a file says: use siloquent.foreign, or say whose file it is"
+    return ""
+
+
 def row_access(place: Place) -> str:
     """The methods of a private table that hand out numbers or rows, outside the rooms that a privacy review reads."""
     node = place.node
@@ -162,6 +200,7 @@ RULES: tuple[Callable[[Place], str], ...] = (
     unseeded_generators,
     entropy,
     code_in_data,
+    bare_readers,
     row_access,
     printing,
     broad_excepts,

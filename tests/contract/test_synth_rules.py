@@ -58,7 +58,7 @@ def test_a_release_of_an_earlier_day_gives_the_same_groups_joints_and_shares() -
 
 @pytest.mark.parametrize("rules", [None, RULES + 1])
 def test_a_model_of_other_rules_is_refused_in_words(rules: int | None) -> None:
-    arrays, words = unpack((KEPT / "measurements.npz").read_bytes())
+    arrays, words = unpack((KEPT / "measurements.npz").read_bytes(), ("counts", "starts"))
     changed = {**words, "rules": rules} if rules else {name: each for name, each in words.items() if name != "rules"}
     with pytest.raises(ReleaseError, match="other rules") as refused:
         measurements_from_bytes(pack(arrays, changed))

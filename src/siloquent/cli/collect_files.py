@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import secrets  # allowed: an epoch's key, no noise
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.cli.places import in_workspace, write_new
 from siloquent.errors import RequestError, SchemaError, UnknownName
+from siloquent.foreign import load_json
 
 if TYPE_CHECKING:
     from siloquent.cli.commands import Options
@@ -106,12 +106,11 @@ def taken_from(store: ReportStore, path: Path) -> Counters:
     """
     if path.suffix != ".parquet":
         return store.ingest(path.read_bytes())
-    import pyarrow as pa
-    import pyarrow.parquet
+    from siloquent.foreign.tables import read_parquet
 
     try:
-        table = pyarrow.parquet.read_table(path)
-    except pa.ArrowException:
+        table = read_parquet(path, ["report"])
+    except ValueError:
         raise RequestError(f"{path} is no Parquet file.", fix="name a file of reports") from None
     return store.ingest_arrow(table)
 
@@ -161,7 +160,7 @@ def reports_of(
         key = bytes.fromhex(read_text(secret or document.with_suffix(".key")).strip())
     except ValueError:
         raise RequestError("The epoch's key is hexadecimal text.", fix="--secret FILE") from None
-    plain = json.loads(made.to_json())
+    plain = load_json(made.to_json())
     try:
         client = Client(plain)
     except ValueError as wrong:
@@ -215,7 +214,7 @@ def public_tables(options: Options, made: Collection, given: Sequence[str]) -> d
             raise UnknownName("public table", name[:64], [known.name for known in made.spec.dimensions])
         try:
             lines = read_text(in_workspace(options, Path(file)), 2**30).splitlines()
-            rows = [json.loads(line) for line in lines if line.strip()]
+            rows = [load_json(line) for line in lines if line.strip()]
             found[dimension.name] = {row[dimension.key]: row for row in rows}
         except (ValueError, KeyError, TypeError, RecursionError):
             raise RequestError(
@@ -247,7 +246,7 @@ def _users(options: Options, rows: Path | None) -> Iterator[tuple[int, str, Any]
 
 def _user(number: int, line: str) -> tuple[str, Any]:
     try:
-        plain: Any = json.loads(line) if len(line) <= MOST_LINE else {}
+        plain: Any = load_json(line) if len(line) <= MOST_LINE else {}
         user, own = plain["user"], plain["rows"]
         if not isinstance(user, str | int) or not isinstance(own, list | dict):
             raise TypeError

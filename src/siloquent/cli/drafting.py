@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS, MOST_BYTES = 200_000, 2**28
 MOST_GRID_STEPS = 10**11  # a table may have 2^40
+MOST_COLUMNS = 4_096
 _REREAD = "write the file as UTF-8 CSV with a header line and as many columns in every line, or as Parquet"
 MOST_VALUES, MOST_DECIMALS, MOST_TEXT_BYTES = 100, 4, 4000
 
@@ -64,16 +65,21 @@ def _read(file: Path) -> pa.Table:
 
 def _batches(file: Path) -> Iterator[pa.RecordBatch]:
     if file.suffix in (".parquet", ".pq"):
-        import pyarrow.parquet
+        from siloquent.foreign.tables import read_parquet
 
-        yield from pyarrow.parquet.ParquetFile(file).iter_batches(batch_size=10_000)
+        yield from read_parquet(file).to_batches(max_chunksize=10_000)
     else:
         import pyarrow.csv as csv
 
         # Cells and names as the reader of private rows takes them: an empty cell is NULL, quoted or not.
         names, delimiter, packed = _header(file)
-        with open(file, "rb") as raw, gzip.open(raw) if packed else raw as opened:
-            yield from csv.open_csv(
+        if len(names) > MOST_COLUMNS:
+            raise RequestError(f"{file.name} has more than {MOST_COLUMNS:,} columns.", fix=_REREAD)
+        with (
+            open(file, "rb") as raw,
+            gzip.open(raw) if packed else raw as opened,  # allowed: a stream, cut early
+        ):
+            yield from csv.open_csv(  # allowed: as above, and few columns
                 opened,
                 read_options=csv.ReadOptions(column_names=names, skip_rows=1),
                 parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from siloquent.cli.questions import Typed, fixes_as_commands, parsed, question_t
 from siloquent.cli.screen import LEFT, RIGHT
 from siloquent.documents.money import four_digits, told_amount
 from siloquent.errors import RequestError
+from siloquent.foreign import load_json, load_toml
 from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
@@ -185,12 +185,12 @@ def spec_at(path: Path) -> dict[str, Any]:
     Raises:
         RequestError: it cannot be read as one.
     """
-    import tomllib
-
     try:
         with path.open("rb") as opened:
             text = opened.read(MOST_SPEC_BYTES + 1).decode()
-        found = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        found = (
+            load_json(text, most=MOST_SPEC_BYTES) if path.suffix == ".json" else load_toml(text, most=MOST_SPEC_BYTES)
+        )
     except OSError as failed:
         raise RequestError(f"{path} cannot be read: {failed.strerror}.", fix="name a file that is there") from None
     except ValueError as unreadable:

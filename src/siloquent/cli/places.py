@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from siloquent.errors import RequestError
+from siloquent.foreign import load_toml
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,10 +83,10 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > MOST_TOML:
             raise RequestError(f"{path} is too large: {MOST_TOML // 2**10} KiB at most.")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return load_toml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         raise RequestError(f"{path} cannot be read.", fix="name a file that is there") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as wrong:
+    except ValueError as wrong:
         raise RequestError(f"{path} is no TOML: {wrong}.") from None
 
 

@@ -49,17 +49,17 @@ def local(
     nulls: Annotated[str, typer.Option("--nulls", help="value: NULL equals NULL; distinct: nothing.")] = "value",
 ) -> None:
     """Find the dependencies of one table: exact, not private, for its owner alone."""
-    from siloquent.cli.profile_files import table_at
+    from siloquent.cli.profile_files import search_lines, table_at
     from siloquent.cli.profile_words import local_document, show_local
     from siloquent.profile import local as find
 
     options.require_owner("A local profile shows what rows have in common, so it")
-    chosen = names_of(columns)
+    chosen, tell = names_of(columns), search_lines(options.screen)
     if Path(table).suffix in (".csv", ".parquet"):
-        found = find(table_at(options, Path(table), chosen), max_lhs=max_lhs, nulls=nulls)
+        found = find(table_at(options, Path(table), chosen), max_lhs=max_lhs, nulls=nulls, progress=tell)
     else:
         with options.session() as session:
-            found = session.profile.local(table, columns=chosen, max_lhs=max_lhs, nulls=nulls)
+            found = session.profile.local(table, columns=chosen, max_lhs=max_lhs, nulls=nulls, progress=tell)
     if options.as_json:
         options.screen.document(local_document(table, found))
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from siloquent.cli.commands import Options
     from siloquent.cli.screen import Screen
     from siloquent.federation.channel import Channel
+    from siloquent.maths.dependencies import Progress
     from siloquent.profile import Column, FDReport, ProfileSpec
 
 MOST_BYTES = 2**31
@@ -98,6 +99,19 @@ class WaitingLines:
             self._screen.note(f"{status.step}: waiting for {names} {since(status.since_s)}")
 
 
+def search_lines(screen: Screen) -> Callable[[Progress], None]:
+    """Tells every few seconds how far a search for dependencies is."""
+    last = time.monotonic()
+
+    def tell(progress: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= SILENCE_S:
+            last = time.monotonic()
+            screen.note(f"left sides of {progress.size} columns: {progress.open:,} candidates are open; Ctrl-C ends it")
+
+    return tell
+
+
 def release_place(options: Options, output: str) -> Path:
     """Where a report goes."""
     return release_path(options, output)
@@ -120,16 +134,14 @@ def table_at(options: Options, path: Path, columns: Sequence[str]) -> Any:
     Raises:
         RequestError: it cannot be read or is too large. UnknownName: a column is not there.
     """
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
+    from siloquent.foreign.tables import read_table
 
     place = in_workspace(options, path)
     try:
         if place.stat().st_size > MOST_BYTES:
             raise RequestError(f"{path} is larger than 2 GiB.", fix="siloquent init DIR, and declare it as a table")
-        table = pyarrow.parquet.read_table(place) if place.suffix == ".parquet" else pyarrow.csv.read_csv(place)
-    except (OSError, pa.ArrowInvalid):
+        table = read_table(place)
+    except (OSError, ValueError):
         raise RequestError(f"{path} cannot be read as a table.", fix="a .csv or .parquet file") from None
     for name in columns:
         if name not in table.column_names:

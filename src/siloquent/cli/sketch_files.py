@@ -127,17 +127,15 @@ def points_of(sketch: Sketch, path: Path) -> Any:
     Raises:
         RequestError: It cannot be read or is too large. UnknownName: A feature has no column.
     """
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
+    from siloquent.foreign.tables import read_table
 
     try:
         if path.stat().st_size > MOST_BYTES:
             raise RequestError(f"{path} is larger than 64 MiB.", fix="ask in parts")
-        table = pyarrow.parquet.read_table(path) if path.suffix == ".parquet" else pyarrow.csv.read_csv(path)
+        table = read_table(path)
     except FileNotFoundError:
         raise RequestError(f"There is no file {path}.", fix="name a file that is there") from None
-    except (OSError, pa.ArrowInvalid):
+    except (OSError, ValueError):
         raise RequestError(f"{path} cannot be read as points.", fix="a CSV file with a line of names") from None
     names = [feature.name for feature in sketch.plan.features]
     for name in names:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import tomllib
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from siloquent.cli.paying import agreed, charged, price_words
 from siloquent.cli.places import again_as, in_workspace, release_path
 from siloquent.cli.problems import clean_lines
 from siloquent.errors import ReleaseError, RequestError, SiloquentError
+from siloquent.foreign import load_toml
 
 if TYPE_CHECKING:
     from siloquent.synth import SynthSpec
@@ -241,8 +241,8 @@ def as_option(fix: str) -> str:
     if not equals or name not in ("columns", "targets", "rows", "engine", "quality", "report"):
         return fix
     try:
-        found = tomllib.loads(fix)[name]
-    except tomllib.TOMLDecodeError:  # several values to choose from
+        found = load_toml(fix)[name]
+    except ValueError:  # several values to choose from
         return f"--{name} {value}"
     return shlex.join([f"--{name}", ",".join(found) if isinstance(found, list) else str(found)])
 

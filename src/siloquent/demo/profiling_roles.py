@@ -12,6 +12,7 @@ from pathlib import Path
 
 from siloquent.demo.profiling_tables import COLUMNS, SILOS
 from siloquent.errors import ProtocolError
+from siloquent.foreign import load_toml
 
 HOSTS = ("w1", "w2")
 READY_S, END_S = 60.0, 20.0
@@ -94,10 +95,9 @@ def _role(workspace: Path, kind: str, name: str, *before: str) -> Iterator[None]
 
 
 def _await(workspace: Path) -> None:
-    import tomllib
     from urllib.parse import urlsplit
 
-    address = urlsplit(tomllib.loads((workspace / "clinics.toml").read_text(encoding="utf-8"))["relay"])
+    address = urlsplit(load_toml((workspace / "clinics.toml").read_text(encoding="utf-8"))["relay"])
     until = time.monotonic() + READY_S
     while time.monotonic() < until:
         with suppress(OSError):

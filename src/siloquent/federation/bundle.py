@@ -16,6 +16,7 @@ from siloquent.federation.channel.base import RoleKind
 from siloquent.federation.extra import require_extra
 from siloquent.federation.roster import KINDS, Roster, read_roster
 from siloquent.federation.seal import KEY_BYTES, Keys
+from siloquent.foreign import load_toml
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -144,10 +145,10 @@ def read_certificate(path: Path) -> x509.Certificate:
     Raises:
         WorkspaceError: it holds none.
     """
-    from cryptography import x509
+    from siloquent.foreign.certificates import load_certificate
 
     try:
-        return x509.load_pem_x509_certificate(read_small(path))
+        return load_certificate(read_small(path))
     except ValueError:
         raise WorkspaceError(f"{path} is no certificate.", fix=_accept(path.parent)) from None
 
@@ -229,10 +230,8 @@ def refuse_loose_modes(folder: Path) -> None:
 
 
 def _who(folder: Path) -> tuple[str, RoleKind]:
-    import tomllib
-
     try:
-        values = tomllib.loads(read_small(folder / BUNDLE).decode())
+        values = load_toml(read_small(folder / BUNDLE))
         name, kind, form = str(values["name"]), values["kind"], values["format"]
     except (KeyError, ValueError):
         raise SchemaError(f"{folder / BUNDLE} does not name a role.") from None

@@ -58,7 +58,7 @@ def read_key(pem: bytes) -> EllipticCurvePrivateKey:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:
-        key = load_pem_private_key(pem, password=None)
+        key = load_pem_private_key(pem, password=None)  # allowed: a bundle's own key
     except ValueError:
         raise SchemaError("The file is no private key.") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):

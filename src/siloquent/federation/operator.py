@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +34,7 @@ from siloquent.federation.extra import require_extra
 from siloquent.federation.payload import canonical, parse
 from siloquent.federation.roster import KINDS, Role, Roster, read_roster, sign_roster
 from siloquent.federation.seal import Keys, signed_by
+from siloquent.foreign import load_toml
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -88,7 +88,7 @@ def read_description(path: Path) -> Described:
         SchemaError: it is not one; the message says what is missing.
     """
     try:
-        values = tomllib.loads(read_small(path).decode())
+        values = load_toml(read_small(path))
         roles = tuple((str(role["name"]), role["kind"], str(role["owner"])) for role in values.pop("role"))
         described = Described(str(values.pop("name")), str(values.pop("relay")), roles)
     except (ValueError, KeyError, TypeError, AttributeError) as wrong:
@@ -164,9 +164,8 @@ def open_authority(folder: Path) -> Authority:
         NotAllowed: other users of this machine could read its key.
     """
     require_extra()
-    from cryptography import x509
-
     from siloquent.federation.certificates import read_key
+    from siloquent.foreign.certificates import load_certificate
 
     if not (folder / CA_KEY).is_file():
         raise WorkspaceError(f"{folder} holds no CA.", fix="siloquent federation init FILE -o DIR, then --ca DIR/ca")
@@ -174,7 +173,7 @@ def open_authority(folder: Path) -> Authority:
     pem = read_small(folder / CA)
     issued = parse(read_small(folder / ISSUED))
     roster = read_roster(read_small(folder / ROSTER), pem)
-    return Authority(folder, x509.load_pem_x509_certificate(pem), read_key(read_small(folder / CA_KEY)), roster, issued)
+    return Authority(folder, load_certificate(pem), read_key(read_small(folder / CA_KEY)), roster, issued)
 
 
 def request(name: str, kind: RoleKind, owner: str, folder: Path) -> bytes:
@@ -296,13 +295,14 @@ def _request(role: Role, keys: Keys, folder: Path, tls_key: str = TLS_KEY) -> by
 def _read_request(text: bytes) -> tuple[Role, Any]:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.hazmat.primitives.serialization import load_der_public_key
+
+    from siloquent.foreign.certificates import load_public_key
 
     try:
         document = parse(text.strip())
         body, signature = document["request"], bytes.fromhex(document["signature"])
         role = Role.from_json(body["role"])
-        public_key = load_der_public_key(bytes.fromhex(body["tls"]))
+        public_key = load_public_key(bytes.fromhex(body["tls"]))
     except (ProtocolError, KeyError, TypeError, ValueError, UnsupportedAlgorithm):
         raise SchemaError("The file is no request.", fix="siloquent federation request NAME --role KIND") from None
     good = isinstance(public_key, ec.EllipticCurvePublicKey) and isinstance(public_key.curve, ec.SECP256R1)
@@ -327,15 +327,14 @@ def _parts_of_offer(text: bytes, folder: Path) -> tuple[str, bytes, bytes, bytes
 
 
 def _take_certificate(folder: Path, name: str, tls: bytes) -> None:
-    from cryptography import x509
-
     from siloquent.federation.certificates import named, read_key
+    from siloquent.foreign.certificates import load_certificate
 
     if not (folder / BUNDLE).is_file():
         raise no_bundle(folder)
     refuse_loose_modes(folder)
     read_keys(folder)
-    certificate = x509.load_pem_x509_certificate(tls)
+    certificate = load_certificate(tls)
     waiting = folder / f"next-{TLS_KEY}"
     for key in (waiting, folder / TLS_KEY):
         if key.is_file() and read_key(read_small(key)).public_key() == certificate.public_key():

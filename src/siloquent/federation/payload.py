@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from siloquent.errors import ProtocolError
+from siloquent.foreign import load_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -119,7 +120,7 @@ def parse(text: bytes) -> Any:
         ProtocolError: ``bad_encoding``: not JSON, or not in its canonical form.
     """
     try:
-        value = json.loads(text)
+        value = load_json(text)
         # Another spelling of the same value would have another digest: there is one form, and no other is read.
         if not _is_shallow(value, MOST_DEPTH) or canonical(value) != text:
             raise ProtocolError("bad_encoding")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,6 +14,7 @@ from siloquent.errors import SchemaError
 from siloquent.federation.bundle import read_small
 from siloquent.federation.invitation import Invitation
 from siloquent.federation.payload import canonical
+from siloquent.foreign import load_toml
 
 POLICY_FILE = "federation.toml"
 Verdict = Literal["auto", "ask", "refuse"]
@@ -118,7 +118,7 @@ def read_policy(folder: Path) -> Policy:
     if not path.is_file():
         return Policy()
     try:
-        values = tomllib.loads(read_small(path).decode())
+        values = load_toml(read_small(path))
     except ValueError as wrong:
         raise SchemaError(f"{path} cannot be read: {wrong}.") from None
     unknown = set(values) - {"allow"}

@@ -202,13 +202,14 @@ def read_roster(text: bytes, ca_pem: bytes) -> Roster:
         NotAllowed: signed by nobody or by another CA.
         SchemaError: not a roster.
     """
-    from cryptography import x509
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
 
+    from siloquent.foreign.certificates import load_certificate
+
     roster, signature = _read(text)
-    ca = x509.load_pem_x509_certificate(ca_pem)
+    ca = load_certificate(ca_pem)
     key = ca.public_key()
     if not isinstance(key, ec.EllipticCurvePublicKey):
         raise SchemaError("The CA's key is not a P-256 key.")

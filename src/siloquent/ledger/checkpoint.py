@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 
 from siloquent.errors import LedgerError, RequestError
+from siloquent.foreign import load_json
 from siloquent.privacy.accountants import Cost
 
 FORMAT = 1
@@ -35,7 +36,7 @@ class Checkpoint:
         """
         fix = "siloquent ledger checkpoint -o FILE writes a new one"
         try:
-            facts = json.loads(text)
+            facts = load_json(text)
             if facts["format"] != FORMAT:
                 raise LedgerError(f"This checkpoint has format {facts['format']!r}, not {FORMAT}.", fix=fix)
             spent = {str(name): Cost(amount, delta) for name, (amount, delta) in facts["spent"].items()}

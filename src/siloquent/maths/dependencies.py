@@ -44,7 +44,8 @@ def discover(
         codes: Equal values have equal codes, shape (rows, columns).
         max_lhs: Only left sides of at most this many columns; the list is complete up to there.
         empty_lhs: Whether ``{} -> B`` counts (B is constant); without it left sides have at least one column.
-        progress: Called before each round of checks; what it raises ends the discovery.
+        progress: Called before each round of checks and inside it, after each left side and each agree set; what it
+            raises ends the discovery.
     Returns:
         (left side, right side), ordered by right side, number of columns, mask.
     Raises:
@@ -58,12 +59,12 @@ def discover(
         raise RequestError(f"At most {MOST_COLUMNS} columns can be searched at once, not {columns}.")
     table = _compact(codes)
     cover = _Cover(columns, max_lhs=columns if max_lhs is None else max_lhs, empty_lhs=empty_lhs)
-    cover.learn(_sampled(table))
+    cover.learn(_sampled(table), lambda: progress and progress(Progress(1, cover.open)))
     checked: set[FD] = set()
     while wanted := [fd for fd in cover.smallest_first() if fd not in checked]:
-        size = wanted[0][0].bit_count()
+        size, left = wanted[0][0].bit_count(), len(wanted)
         if progress is not None:
-            progress(Progress(size, len(wanted)))
+            progress(Progress(size, left))
         now = [fd for fd in wanted if fd[0].bit_count() == size]
         found: set[int] = set()
         for lhs, rights in _grouped(now).items():
@@ -71,7 +72,10 @@ def discover(
             found |= broken
             if not broken:
                 checked |= {(lhs, right) for right in rights}
-        cover.learn(found)
+            left -= len(rights)
+            if progress is not None:
+                progress(Progress(size, left))
+        cover.learn(found, lambda size=size: progress and progress(Progress(size, cover.open)))  # type: ignore[misc]
     return sorted(cover.smallest_first(), key=lambda fd: (fd[1], fd[0].bit_count(), fd[0]))
 
 
@@ -146,9 +150,18 @@ class _Cover:
         ones = {1 << j for j in range(self.columns)} if self.max_lhs >= 1 else set()
         self.lefts = [{0} if self.empty_lhs else ones - {1 << right} for right in range(self.columns)]
 
-    def learn(self, agree_sets: Iterable[int]) -> None:
-        """Take back what ``agree_sets`` (columns on which some two rows agree) refute, and put larger sets there."""
+    @property
+    def open(self) -> int:
+        """How many candidates there are."""
+        return sum(len(lefts) for lefts in self.lefts)
+
+    def learn(self, agree_sets: Iterable[int], tell: Callable[[], object]) -> None:
+        """Take back what ``agree_sets`` (columns on which some two rows agree) refute, and put larger sets there.
+
+        ``tell`` is called for each of them, since there may be many.
+        """
         for agreed in sorted(set(agree_sets) - self.seen, key=lambda mask: (-mask.bit_count(), mask)):
+            tell()
             self.seen.add(agreed)
             outside = ~agreed & ((1 << self.columns) - 1)
             for right in columns_of(outside):

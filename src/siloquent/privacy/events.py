@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Union, get_args
 
 from siloquent.errors import LedgerError, RequestError
+from siloquent.foreign import load_json
 
 ROW_ADD_REMOVE = "row, add-remove"
 ADD_REMOVE = "add-remove"
@@ -312,6 +313,6 @@ def event_from_json(text: str) -> Event:
         LedgerError: an unknown tag or version (never read as free), or text that is not an event.
     """
     try:
-        return _from_plain(json.loads(text))
+        return _from_plain(load_json(text))
     except (ValueError, TypeError, AttributeError, ZeroDivisionError, RecursionError) as broken:
         raise LedgerError("A stored event cannot be read.", fix="siloquent ledger verify") from broken

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from siloquent.errors import ReleaseError
+from siloquent.foreign import load_json
 from siloquent.maths.dependencies import closures
 from siloquent.profile.spec import Dependency, FDReport, report_from_plain
 from siloquent.releases import Manifest, ReleaseFile, ReleaseVerdict, read_manifest, write_table
@@ -68,7 +68,7 @@ def load_report(folder: Path) -> FDReport:
         if path.is_symlink() or path.stat().st_size > MOST_BYTES:
             raise ReleaseError(f"{path} is no report of dependencies.")
         text = path.read_text(encoding="utf-8")
-        plain = json.loads(text)
+        plain = load_json(text)
     except (OSError, ValueError, RecursionError):
         raise ReleaseError(f"{path} cannot be read as a report.", fix="siloquent profile show REPORT") from None
     if folder.is_dir():

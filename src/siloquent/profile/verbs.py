@@ -17,6 +17,7 @@ from siloquent.profile.task.terms import Say, silent
 
 if TYPE_CHECKING:
     from siloquent.federation.channel import Channel
+    from siloquent.maths.dependencies import Progress
     from siloquent.session import Session
 
 
@@ -27,7 +28,13 @@ class ProfileVerbs:
     session: Session
 
     def local(
-        self, table: str, *, columns: Sequence[str] = (), max_lhs: int | None = None, nulls: str = "value"
+        self,
+        table: str,
+        *,
+        columns: Sequence[str] = (),
+        max_lhs: int | None = None,
+        nulls: str = "value",
+        progress: Callable[[Progress], None] | None = None,
     ) -> LocalResult:
         """The dependencies of one of this workspace's tables, exact, for its owner's eyes.
 
@@ -41,7 +48,7 @@ class ProfileVerbs:
         names = list(columns) or [a.name for a in self.session.schema(table).domain.attributes if not a.function]
         for name in names:
             self.session.schema(table).domain[name]
-        return local(own_rows(self.session.table(table), names), max_lhs=max_lhs, nulls=nulls)
+        return local(own_rows(self.session.table(table), names), max_lhs=max_lhs, nulls=nulls, progress=progress)
 
     def explain(self, spec: ProfileSpec, *, parties: int = 3, workers: int = 3) -> SessionPlan:
         """What a session would take and show, from declarations alone. Contacts nobody."""

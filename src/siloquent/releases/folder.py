@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from siloquent.errors import ReleaseError, UnknownName
+from siloquent.foreign import load_json
 from siloquent.ledger import Ledger
 from siloquent.releases.manifest import MANIFEST, Manifest, ReleaseFile, read_manifest
 
@@ -175,13 +175,19 @@ def read_release(folder: Path) -> pa.Table:
     Raises:
         ReleaseError: no table, or one that is not what the manifest's hash says.
     """
-    import pyarrow.parquet
+    from siloquent.foreign.tables import read_parquet
 
     manifest = read_manifest(folder)
     problems = _file_problems(folder, manifest)
     if problems or not manifest.files:
         raise ReleaseError(" ".join(problems) or "The release holds no file.", fix=f"siloquent verify {manifest.id}")
-    return pyarrow.parquet.read_table(folder / manifest.files[0].name)
+    try:
+        return read_parquet(folder / manifest.files[0].name)
+    except ValueError:
+        raise ReleaseError(
+            f"{manifest.files[0].name} is not a table, or would fill far more memory than it weighs.",
+            fix=f"siloquent verify {manifest.id}",
+        ) from None
 
 
 def verify_release(
@@ -227,7 +233,7 @@ def _content_problems(folder: Path, manifest: Manifest, rendered: Rendered) -> l
         here = replace(here, known=here.known[: -rendered.told])
     # The version of the package that wrote a release is no promise, and a later one gives the same numbers.
     should = replace(rendered.manifest, files=rendered.files, package=manifest.package)
-    mine, theirs = (dict(_leaves(json.loads(one.to_json()))) for one in (here, should))
+    mine, theirs = (dict(_leaves(load_json(one.to_json()))) for one in (here, should))
     wrong = [place for place in sorted(mine.keys() | theirs.keys()) if mine.get(place) != theirs.get(place)]
     problems = [f"{place} in {MANIFEST} is not what the ledger keeps." for place in wrong]
     if wrong:
@@ -249,19 +255,20 @@ def _leaves(plain: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _holds(path: Path, content: pa.Table | Callable[[bytes], bool]) -> bool:
-    import io
-
     import pyarrow as pa
     import pyarrow.parquet
 
+    from siloquent.foreign.tables import read_parquet
+
     if not isinstance(content, pa.Table):
         return content(path.read_bytes())
-    written = io.BytesIO()
-    pyarrow.parquet.write_table(content, written)
-    try:
-        return bool(pyarrow.parquet.read_table(path).equals(pyarrow.parquet.read_table(written)))
-    except (pa.ArrowException, OSError):
-        return False
+    with tempfile.TemporaryDirectory() as beside:
+        written = Path(beside) / "written.parquet"
+        pyarrow.parquet.write_table(content, written)
+        try:
+            return bool(read_parquet(path).equals(read_parquet(written)))
+        except (ValueError, OSError):
+            return False
 
 
 def _file_problems(folder: Path, manifest: Manifest) -> list[str]:

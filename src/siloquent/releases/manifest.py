@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from siloquent.errors import ReleaseError
+from siloquent.foreign import load_json
 from siloquent.privacy import Guarantee
 
 FORMAT = 1
@@ -65,7 +66,7 @@ def read_manifest(folder: Path) -> Manifest:
     if path.is_symlink() or not path.is_file() or path.stat().st_size > MOST_MANIFEST_BYTES:
         raise ReleaseError(f"{folder} holds no readable {MANIFEST}.", fix="siloquent release list")
     try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
+        plain = load_json(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         raise ReleaseError(f"The {MANIFEST} in {folder} is not JSON.") from None
     if not isinstance(plain, dict) or plain.get("format") != FORMAT:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from siloquent import errors
 from siloquent.errors import NotAllowed, RequestError, SiloquentError
+from siloquent.foreign import load_json
 
 TOKEN = "SILOQUENT_TOKEN"
 TOKEN_FILE = "SILOQUENT_TOKEN_FILE"
@@ -43,7 +44,7 @@ class Reply:
             RequestError: it is none, so there is no siloquent at this address.
         """
         try:
-            found = json.loads(self.body)
+            found = load_json(self.body)
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
@@ -14,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from siloquent.errors import SchemaError
+from siloquent.foreign import TomlError, TooMuch, load_toml
 from siloquent.schema import entries
 from siloquent.schema.entries import ColumnEntry, TableFile
 
@@ -67,13 +67,15 @@ def read_toml(text: str) -> dict[str, Any]:
     if _DOTTED.search(text):
         raise _too_deep()
     try:
-        raw = tomllib.loads(text, parse_float=finite)
+        raw = load_toml(text, most=MOST_BYTES, parse_float=finite)
         _check_values(raw)
-    except tomllib.TOMLDecodeError as wrong:
+    except TomlError as wrong:
         is_path = "\n" not in text and text.strip().endswith(".toml")
         raise SchemaError(f"This is not TOML: {wrong}.", fix=_FROM_A_FILE if is_path else "") from None
     except RecursionError:
         raise _too_deep() from None
+    except TooMuch as wrong:
+        raise SchemaError(f"A file of declarations is refused: {wrong}.") from None
     except (ValueError, InvalidOperation):
         raise SchemaError("A number is out of range: bounds, grids and budgets are finite.") from None
     return raw

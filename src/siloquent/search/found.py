@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
+from siloquent.foreign import load_json
 from siloquent.search.domains import JoinKey, key_from_plain, key_to_plain
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def plan_from_json(text: str) -> AugmentPlan:
         RequestError: It is no plan, or holds numbers that are none.
     """
     try:
-        plain = json.loads(text)
+        plain = load_json(text)
         if plain["format"] != FORMAT:
             raise RequestError("The plan has a later format.", fix="pip install --upgrade siloquent")
         return AugmentPlan(str(plain["table"]), tuple(_step(step) for step in plain["steps"]))

@@ -153,7 +153,7 @@ def offer_from_bytes(data: bytes) -> Offer:
         ReleaseError: It is no offer, was cut or edited, or holds what no offer holds.
     """
     try:
-        arrays, words = unpack(data)
+        arrays, words = unpack(data, ("counts[0-9]{1,3}", "sums[0-9]{1,3}", "second", "order[0-9]"))
         if words["format"] != FORMAT:
             raise ReleaseError("The offer has a later format.", fix="pip install --upgrade siloquent")
         keys = tuple(key_from_plain(plain) for plain in words["keys"])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 from siloquent.errors import SchemaError
+from siloquent.foreign import load_json
 from siloquent.server.problems import Refused
 
 WAIT_SECONDS = 60
@@ -37,7 +37,7 @@ def _looked_at(file: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "siloquent.data.arrived", str(file)]
     try:
         found = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=WAIT_SECONDS)
-        told = json.loads(found.stdout) if found.returncode == 0 else {}
+        told = load_json(found.stdout) if found.returncode == 0 else {}
     except (subprocess.TimeoutExpired, ValueError):
         told = {}
     return told if isinstance(told, dict) else {}

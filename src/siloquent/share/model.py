@@ -129,7 +129,7 @@ def load_model(path: Path) -> Model:
         raise ReleaseError(
             f"{path} cannot be read: {failed.strerror}.", fix="siloquent share learn .. -o FILE"
         ) from None
-    arrays, words = unpack(data)
+    arrays, words = unpack(data, ("weights", "constant"))
     try:
         if words["format"] != FORMAT:
             raise ReleaseError("The model has a later format.", fix="pip install --upgrade siloquent")

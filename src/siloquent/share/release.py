@@ -128,7 +128,7 @@ def release_from_bytes(data: bytes, *, agent: str = "") -> ShareRelease:
         ReleaseError: It is none, was cut or edited, or holds what no release holds; ``agent`` is named.
     """
     try:
-        values, words = unpack(data, most=MOST_NUMBERS)
+        values, words = unpack(data, ("counts", "splits", "leaves", "levels", "seed"), most=MOST_NUMBERS)
         return _from_words(values, words, agent)
     except ReleaseError as wrong:
         wrong.detail = f"The release of {agent}: {wrong.detail}" if agent else wrong.detail

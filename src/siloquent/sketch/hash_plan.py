@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError
+from siloquent.foreign import load_json
 from siloquent.maths.lsh import (
     Hashes,
     Kernel,
@@ -120,7 +121,7 @@ def hash_plan_from_json(text: str) -> HashPlan:
     if len(text) > MOST_BYTES:
         raise ReleaseError("The hash plan is too large.")
     try:
-        plain = json.loads(text)
+        plain = load_json(text)
         if plain["format"] != FORMAT:
             raise ReleaseError("The hash plan has a later format.", fix="pip install --upgrade siloquent")
         features = tuple(Feature(**{**f, "values": tuple(f["values"])}) for f in plain["features"])

@@ -135,7 +135,7 @@ def sketch_from_bytes(data: bytes) -> Sketch:
         ReleaseError: It is no sketch, was cut or edited, or holds what no sketch holds.
     """
     try:
-        arrays, words = unpack(data, most=MOST_COUNTERS)
+        arrays, words = unpack(data, _ARRAYS, most=MOST_COUNTERS)
         if tuple(sorted(arrays)) != _ARRAYS:
             raise ReleaseError("The file is no sketch: it does not hold the arrays of one.")
         if words["format"] != FORMAT:

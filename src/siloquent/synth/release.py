@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from siloquent.errors import ReleaseError
+from siloquent.foreign import load_json
 from siloquent.maths.graphical.fit import GraphicalModel
 from siloquent.maths.graphical.tree import Clique, JunctionTree
 from siloquent.releases import Manifest, ReleaseFile, Rendered, guarantee_to_plain, read_manifest
@@ -62,7 +62,7 @@ def load_model(folder: Path) -> Model:
     Raises:
         ReleaseError: It is no release of a synthesis, or was changed after its release.
     """
-    arrays, words = unpack(_checked(folder, MODEL))
+    arrays, words = unpack(_checked(folder, MODEL), ("beliefs", "weights"))
     measured = measurements_from_bytes(_checked(folder, MEASURED))
     try:
         schema = schema_from_plain(words["table"])
@@ -87,7 +87,12 @@ def load_model(folder: Path) -> Model:
 
 def load_report(folder: Path) -> dict[str, Any]:
     """The report's numbers in a release's folder."""
-    found: dict[str, Any] = json.loads(_checked(folder, REPORT))
+    try:
+        found = load_json(_checked(folder, REPORT))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ReleaseError("The report was cut or changed.", fix="siloquent verify RELEASE")
     return found
 
 

@@ -19,8 +19,8 @@ from benchmarks.hostile_parquet import Node, footer_of, with_footer
 from siloquent.data import Limits, PrivateTable, open_source
 from siloquent.data.sources.files import source_file
 from siloquent.data.sources.parquet import Suspicious, check_parquet, parquet_header
-from siloquent.data.sources.thrift import CompactReader, Malformed
 from siloquent.errors import DataError, SchemaError
+from siloquent.foreign.thrift import CompactReader, Malformed
 from siloquent.schema import Block
 from unit.data.clinic import SALT, clinic_schema, full_block, ledger_for, opened, permit_of, visits
 from unit.data.parquet_forgery import BYTE_ARRAY, DELTA_BYTE_ARRAY, DICTIONARY, RLE_DICTIONARY, Page, forge, struct

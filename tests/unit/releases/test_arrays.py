@@ -16,7 +16,7 @@ WORDS = {"format": 1, "label": "größer"}
 
 
 def test_what_was_packed_is_unpacked() -> None:
-    arrays, words = unpack(pack(ARRAYS, WORDS))
+    arrays, words = unpack(pack(ARRAYS, WORDS), ("counts", "weights"))
     assert words == WORDS
     assert arrays["counts"].tolist() == [-3, -2, -1, 0, 1, 2]
     assert arrays["weights"].tolist() == [[0.5, -1.0]]
@@ -46,4 +46,4 @@ HOSTILE = {
 @pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
 def test_a_file_that_is_no_release_is_refused(data: bytes) -> None:
     with pytest.raises(ReleaseError):
-        unpack(data, most=1_000)
+        unpack(data, ("counts",), most=1_000)

@@ -188,7 +188,7 @@ def test_an_offer_of_another_unit_is_refused_by_name(place: tuple, tmp_path: Pat
     from siloquent.releases.arrays import pack, unpack
     from siloquent.search import offer_from_bytes
 
-    arrays, words = unpack(text)
+    arrays, words = unpack(text, (".*",))
     words["features"][0]["hi"] = "20"
     words["part"] = {**dict.fromkeys(("account", "ledger", "hash", "guarantee", "unit", "adjacency"), ""), "seq": 1}
     other = offer_from_bytes(pack(arrays, words))

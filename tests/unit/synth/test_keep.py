@@ -12,6 +12,7 @@ from siloquent.schema.constraints import FunctionalDependency, Key
 from siloquent.synth.estimate.keep import coupling_mask, dependency_table, keep, masks_of, reference_table
 from siloquent.synth.estimate.repair import repair
 from siloquent.synth.spec.compiled import TableNeed
+from siloquent.synth.spec.fine import groups_by_cell
 from unit.synth.test_constraints import SMALL, compiled, never, schema
 
 
@@ -108,7 +109,7 @@ def test_duplicates_of_a_key_move_and_the_others_stay() -> None:
 
 def test_rows_are_redrawn_inside_their_own_groups() -> None:
     found = compiled(schema(start=100, end=100), never("t1.end < t1.start"))
-    groups = {"start": np.arange(100) // 10, "end": np.arange(100) // 10}
+    groups = dict.fromkeys(("start", "end"), groups_by_cell(np.arange(100) // 10))
     random = np.random.default_rng(0)
     tens = np.sort(random.integers(0, 10, (3_000, 2)), axis=1)
     after = keep(tens * 10 + random.integers(0, 10, (3_000, 2)), found, {}, random, groups=groups)

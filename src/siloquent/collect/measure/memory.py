@@ -99,7 +99,8 @@ def _read(file: Path) -> Sent:
     except FileNotFoundError:
         return {}
     try:
-        plain: dict[str, dict[str, str]] = json.loads(data if len(data) <= MAX_BYTES else b"")
+        whole = data if len(data) <= MAX_BYTES else b""
+        plain: dict[str, dict[str, str]] = json.loads(whole)  # allowed: what this device wrote, of bounded size
         return {user: {place: bytes.fromhex(text).hex() for place, text in own.items()} for user, own in plain.items()}
     except (ValueError, AttributeError, TypeError, RecursionError):
         raise ValueError(f"{file} does not hold what devices have sent") from None

@@ -13,6 +13,7 @@ from siloquent.collect.spec.declared import CollectionSpec, Service
 from siloquent.collect.spec.dimension import Dimension
 from siloquent.collect.spec.role import Role
 from siloquent.errors import SchemaError
+from siloquent.foreign import load_json
 from siloquent.maths.consistency import Block
 from siloquent.maths.hierarchy import Tree
 from siloquent.maths.oracles import Kind, Oracle
@@ -164,7 +165,7 @@ def read_collection(text: str) -> Collection:
     if len(text) > MOST_BYTES:
         raise SchemaError("A collection's document is at most 4 MiB.")
     try:
-        plain = json.loads(text)
+        plain = load_json(text)
         digest = plain.pop("digest")
         if plain["format"] != 1 or plain["kind"] != "siloquent-collection":
             raise ValueError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,6 +12,7 @@ from siloquent.federation.channel.base import STEP, step_of
 from siloquent.federation.message import MOST_ENVELOPE
 from siloquent.federation.relay.rates import Rates
 from siloquent.federation.relay.store import RelayStore
+from siloquent.foreign import load_json
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -219,7 +219,7 @@ async def _json(request: Request) -> dict[str, Any]:
     length = int(request.headers.get("content-length", "0"))
     if not 0 < length <= MOST_JSON:
         raise ProtocolError("too_large")
-    value = json.loads(await request.body())
+    value = load_json(await request.body())
     if not isinstance(value, dict):
         raise ProtocolError("bad_encoding")
     return value

@@ -14,6 +14,7 @@ from siloquent.maths.dependencies import Progress, discover
 from siloquent.profile.measure.snapshot import Snapshot, snapshot
 from siloquent.profile.spec.columns import Column
 from siloquent.profile.spec.report import Dependency, dependencies_of
+from siloquent.profile.spec.request import LOCAL_LHS, WIDE_TABLE
 
 if TYPE_CHECKING:
     from siloquent.data import PrivateTable
@@ -44,15 +45,19 @@ def local(
     """The functional dependencies of ``table``, anything with ``__arrow_c_stream__``, in the open.
 
     Args:
-        max_lhs: The longest left side; None: all.
+        max_lhs: The longest left side; None: all up to 12 columns, 3 above that.
         nulls: "value": NULL equals NULL; "distinct": NULL equals nothing. NaN is NULL.
-        progress: Called before each round of checks; what it raises ends the search.
+        progress: Called all the time while it searches; what it raises ends the search.
     Privacy:
         None: exact, for the owner of the rows alone.
     """
     import pyarrow as pa
 
     arrow = pa.table(table)
+    if max_lhs is not None and (type(max_lhs) is not int or max_lhs < 1):
+        raise RequestError(f"max_lhs is a whole number of at least 1, not {max_lhs!r}.", fix="max_lhs=3")
+    if max_lhs is None and arrow.num_columns > WIDE_TABLE:
+        max_lhs = LOCAL_LHS
     codes = _codes(arrow, nulls)
     found = discover(codes, max_lhs=max_lhs, empty_lhs=empty_lhs, progress=progress)
     constants = [name for j, name in enumerate(arrow.column_names) if len(np.unique(codes[:, j])) <= 1]

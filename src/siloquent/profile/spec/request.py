@@ -18,6 +18,8 @@ Protocol = Literal["padded", "fast", "smfd"]
 KINDS: tuple[Kind, ...] = ("cfd", "ufd", "keys")
 WIDE_TABLE = 12
 NARROW_LHS = 5
+LOCAL_LHS = 3
+"""Of a wide table of one's own: more than 12 columns have too many longer left sides to go through unasked."""
 _FIX = 'table = "prices" and columns = ["item", "item_group"], as in docs/reference/profile.md'
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -11,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from siloquent.documents.money import told_amount
+from siloquent.foreign import load_json
 from siloquent.server.guard import check_key, house_of, require_table
 from siloquent.server.problems import Refused
 from siloquent.server.routes import answers, jobs, tables
@@ -88,7 +88,7 @@ async def create_job(request: Request) -> Response:
     person = visitor(request, "analyst")
     fields = await form_of(request, person)
     try:
-        spec = json.loads(fields.get("spec", ""))
+        spec = load_json(fields.get("spec", ""))
     except ValueError:
         raise Refused(422, "syntax", "The spec is no JSON.", fix='{"table": "vitals", ..}') from None
     if not isinstance(spec, dict):

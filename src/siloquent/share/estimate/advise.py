@@ -14,6 +14,8 @@ from siloquent.share.scores import Scores, decided
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+ROUNDING = 1e-9
+"""Two models that are the same differ by less than that in loss, by the order of their sums."""
 MODELS = ("constant", "alone", "shared", "stacked")
 WIDE = 1.96
 """Half of a 95 % interval, in standard errors."""
@@ -98,7 +100,7 @@ def advise(encoding: Encoding, places: Integers, shared: Scores, how: Fit) -> Ad
         measures={name: _measures(encoding, held[name], y, errors[name], losses[name]) for name in MODELS},
         error=error,
         loss=loss,
-        recommended=loss.high < 0 and error.mean <= 0,
+        recommended=loss.high < -ROUNDING and error.mean <= 0,
         rows=rows,
     )
 

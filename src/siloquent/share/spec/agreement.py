@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from siloquent.errors import ReleaseError, SchemaError, SiloquentError
+from siloquent.foreign import load_json
 from siloquent.schema import Attribute, TableSchema
 from siloquent.schema.toml import finite
 from siloquent.share.spec.asked import MOST_BINS, ShareSpec, TreeSpec
@@ -121,7 +122,7 @@ def agreement_from_json(text: str) -> Agreement:
         ReleaseError: It is none, or of a later format.
     """
     try:
-        plain = json.loads(text)
+        plain = load_json(text)
         if plain.pop("format") != FORMAT:
             raise ReleaseError("The release has a later format.", fix="pip install --upgrade siloquent")
         made = Agreement(

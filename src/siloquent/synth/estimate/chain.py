@@ -88,8 +88,8 @@ class ChainModel:
         )
         cells = drawing.everything()
         if not kept:
-            return cells.astype(np.int32)
-        of_cells = {name: self.frame.group_of_cells(place) for place, name in enumerate(self.frame.names)}
+            return cells.astype(self.frame.compiled.cell_type)
+        of_cells = {name: self.frame.cell_groups(place) for place, name in enumerate(self.frame.names)}
         return keep(cells, self.frame.compiled, self.frame.tables, random, groups=of_cells)
 
     def decoded(self, cells: NDArray[np.int32]) -> pa.Table:

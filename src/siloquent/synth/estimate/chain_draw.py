@@ -182,7 +182,7 @@ class Drawing:
         )
         if len(known):
             self.cells[chosen, column] = self.cells[chosen[first], column][x]
-            self.groups[:, place] = self.frame.group_of_cells(place)[self.cells[:, column]]
+            self.groups[:, place] = self.frame.cell_groups(place).of(self.cells[:, column])
 
     def _aware(
         self, tables: PairTables, number: int, part: int, weights: Floats, order: Integers, *, stored: bool

@@ -15,7 +15,7 @@ from siloquent.synth.estimate.bins import CLEAR, bin_ordered, denoised, merge_ra
 from siloquent.synth.estimate.keep import Tables, coupling_mask, dependency_table, masks_of
 from siloquent.synth.plan.side_steps import RATE_STEPS
 from siloquent.synth.spec.compiled import CompiledConstraints, Mask
-from siloquent.synth.spec.fine import Fine
+from siloquent.synth.spec.fine import CellGroups, Fine
 from siloquent.synth.spec.measured import Noisy
 from siloquent.synth.spec.spec import MOST_ROWS
 
@@ -113,8 +113,12 @@ class Frame:
                 raise RequestError(f"{name!r} is not in the model.", fix=f"one of {', '.join(self.names)}, each once")
         return tuple(self.names.index(name) for name in attributes)
 
+    def cell_groups(self, place: int) -> CellGroups:
+        """The group of any cell of one attribute."""
+        return CellGroups(self.fines[place].starts, self.fines[place].widths, self.groups[place])
+
     def group_of_cells(self, place: int) -> Integers:
-        """The group of every cell of one attribute."""
+        """The group of every cell of one attribute: for those of few cells only."""
         return np.repeat(self.groups[place], self.fines[place].widths)
 
 

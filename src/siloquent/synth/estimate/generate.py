@@ -40,7 +40,7 @@ def draw(
     """
     random = np.random.default_rng(seed)
     groups = draw_groups(model, rows, random)
-    made = np.zeros((rows, len(frame.compiled.attributes)), dtype=np.int32)
+    made = np.zeros((rows, len(frame.compiled.attributes)), dtype=frame.compiled.cell_type)
     all_frame, all_model = whole or (frame, model)
     beside = partners(all_frame, all_model)
     for place, name in enumerate(frame.names):
@@ -51,7 +51,7 @@ def draw(
             weights = weights_beside(all_frame, place, all_model.marginal((other, place)), kept=frame.shares[place])
             followed = (groups[other], weights)
         made[:, frame.compiled.column(name)] = refined(frame, place, own, random, beside=followed)
-    of_cells = {name: frame.group_of_cells(place) for place, name in enumerate(frame.names)}
+    of_cells = {name: frame.cell_groups(place) for place, name in enumerate(frame.names)}
     kept = keep(made, frame.compiled, frame.tables, random, groups=of_cells, in_place=True)
     if not rates:
         return kept
@@ -115,7 +115,7 @@ def refined(
     cells = fine.starts[runs]
     if widths.max(initial=1) > 1:
         cells = cells + (random.random(len(runs)) * widths).astype(np.int64)
-    return cells.astype(np.int32)
+    return cells.astype(frame.compiled.cell_type)
 
 
 def systematic(codes: Integers, table: Floats, random: np.random.Generator) -> NDArray[np.int32]:

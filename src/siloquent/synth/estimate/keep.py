@@ -20,7 +20,9 @@ from siloquent.synth.spec.compiled import CompiledConstraint, CompiledConstraint
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Groups = Mapping[str, NDArray[np.integer]]
+    from siloquent.synth.spec.fine import CellGroups
+
+    Groups = Mapping[str, CellGroups]
 
 __all__ = [
     "Tables",
@@ -90,7 +92,7 @@ def _tried(
     Where equal rows break a constraint, the model's rows may not fit between one another, though rows of the uniform
     model did before anything was paid: then the columns of its pass are taken from such rows, whatever the model says.
     """
-    kept, broken = rows.astype(np.int32, copy=False), compiled.hard
+    kept, broken = rows.astype(compiled.cell_type, copy=False), compiled.hard
     for attempt in range(BLIND + 1):
         try:
             kept = walked(rows, compiled, tables, random, groups=groups, in_place=in_place and not compiled.reflexive)
@@ -130,7 +132,7 @@ def walked(
     in_place: bool = False,
 ) -> NDArray[np.int32]:
     """All passes over a copy of ``rows``, without the check at the end."""
-    kept = rows.astype(np.int32, copy=not in_place)
+    kept = rows.astype(compiled.cell_type, copy=not in_place)
     for mask in compiled.masks:
         if len(mask.attributes) == 1 and mask.attributes[0] in compiled.modelled:
             redraw(kept, mask.attributes, compiled, random, groups)

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Groups = Mapping[str, NDArray[np.integer]]
+    from siloquent.synth.spec.fine import CellGroups
+
+    Groups = Mapping[str, CellGroups]
 
 ROUNDS = 12
 DRAWN = 2**14

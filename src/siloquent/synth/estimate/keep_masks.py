@@ -12,7 +12,9 @@ from siloquent.synth.spec.compiled import CompiledConstraints, Mask
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Groups = Mapping[str, NDArray[np.integer]]
+    from siloquent.synth.spec.fine import CellGroups
+
+    Groups = Mapping[str, CellGroups]
 
 TRIES = 40
 NEAREST = 64
@@ -88,12 +90,8 @@ def _within(
     for name in names:
         if name not in groups:
             continue
-        column, group = compiled.column(name), np.asarray(groups[name])
-        order = np.argsort(group, kind="stable")
-        starts = np.searchsorted(group[order], np.arange(int(group.max(initial=0)) + 2))
-        mine = group[rows[:, column]]
-        first, size = starts[mine], starts[mine + 1] - starts[mine]
-        drawn[:, column] = order[first + np.floor(random.random(len(rows)) * size).astype(np.int64)]
+        column = compiled.column(name)
+        drawn[:, column] = groups[name].draw_within(rows[:, column], random)
     return drawn
 
 

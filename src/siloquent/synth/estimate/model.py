@@ -118,15 +118,17 @@ def model_from(learner: TreeLearner, sentence: str) -> TreeModel:
 
 def group_words(frame: Frame, place: int) -> list[str]:
     """What each group of one attribute holds: a value, a range, or how many values."""
-    fine, cells = frame.fines[place], frame.group_of_cells(place)
+    fine, groups = frame.fines[place], frame.groups[place]
     made = []
     for group in range(frame.sizes[place]):
-        inside = np.flatnonzero(cells == group)
-        first, last = fine.attribute.label(int(inside[0])), fine.attribute.label(int(inside[-1]))
-        if len(inside) == 1:
+        runs = np.flatnonzero(groups == group)
+        inside = int(fine.widths[runs].sum())
+        end = int(fine.starts[runs[-1]] + fine.widths[runs[-1]]) - 1
+        first, last = fine.attribute.label(int(fine.starts[runs[0]])), fine.attribute.label(end)
+        if inside == 1:
             made.append("NULL" if first is None else str(first))
         elif fine.ordered:
             made.append(f"{first} .. {last}")
         else:
-            made.append(f"{len(inside)} rare values")
+            made.append(f"{inside} rare values")
     return made

@@ -43,16 +43,11 @@ def column_names(path: Path) -> frozenset[str]:
     Raises:
         RequestError: It cannot be read.
     """
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
+    from siloquent.foreign.tables import csv_names, parquet_names
 
     try:
-        if path.suffix == ".parquet":
-            return frozenset(pyarrow.parquet.read_schema(path).names)
-        with pyarrow.csv.open_csv(path) as reader:
-            return frozenset(reader.schema.names)
-    except (OSError, pa.ArrowInvalid):
+        return frozenset(parquet_names(path) if path.suffix == ".parquet" else csv_names(path))
+    except (OSError, ValueError):
         raise _unreadable(path) from None
 
 
@@ -96,21 +91,14 @@ def write_public(path: Path, table: pa.Table) -> None:
 
 
 def _table(path: Path) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
+    from siloquent.foreign.tables import read_parquet, read_texts
 
     try:
         if path.stat().st_size > MOST_BYTES:
             raise RequestError(f"{path} is larger than 2 GiB.", fix="check it in parts")
-        if path.suffix == ".parquet":
-            return pyarrow.parquet.read_table(path)
-        # As texts, so that what is not repaired leaves as it came.
-        options = pyarrow.csv.ConvertOptions(
-            column_types={name: pa.string() for name in column_names(path)}, strings_can_be_null=True, null_values=[""]
-        )
-        return pyarrow.csv.read_csv(path, convert_options=options)
-    except (OSError, pa.ArrowInvalid):
+        # CSV as texts, so that what is not repaired leaves as it came.
+        return read_parquet(path) if path.suffix == ".parquet" else read_texts(path)
+    except (OSError, ValueError):
         raise _unreadable(path) from None
 
 

@@ -47,7 +47,7 @@ def repair(rows: NDArray[np.integer], compiled: CompiledConstraints, random: np.
     Raises:
         ConstraintProblem: Too many rows for a key, or for a constraint that equal rows break.
     """
-    kept = rows.astype(np.int32)
+    kept = rows.astype(compiled.cell_type)
     before = {one.number: _count(kept, one, compiled) for one in broken_hard(kept, compiled)}
     if before:
         for step in compiled.passes:

@@ -57,7 +57,7 @@ def meet_rates(
         for one in compiled.soft
         if one.number in rates and one.form is not None and one.form.is_binary
     }
-    return kept.astype(np.int32), reached
+    return kept.astype(compiled.cell_type), reached
 
 
 def target_of(one: CompiledConstraint, compiled: CompiledConstraints) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -352,6 +352,11 @@ class CompiledConstraints:
     def soft(self) -> tuple[CompiledConstraint, ...]:
         """The constraints whose rate is reported, and met where it is known."""
         return tuple(one for one in self.constraints if not one.hard and one.form is not None)
+
+    @property
+    def cell_type(self) -> np.dtype[np.signedinteger[Any]]:
+        """The type of rows of cells: 32 bits where every cell's number fits."""
+        return np.dtype(np.int32 if max(self.sizes, default=0) < 2**31 else np.int64)
 
     def codes(self, rows: NDArray[np.integer]) -> dict[str, NDArray[np.integer]]:
         """The columns of ``rows`` (rows, attributes) by name."""

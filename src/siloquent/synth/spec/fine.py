@@ -51,3 +51,42 @@ class Fine:
     def cut_runs(self) -> tuple[int, ...]:
         """The runs at which a group must begin; for categories, those that must stay alone."""
         return tuple(sorted(set(self.of(np.array(self.cuts, dtype=np.int64)).tolist()))) if self.cuts else ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellGroups:
+    """The group of every cell of one attribute, kept by runs of cells: memory follows runs, not the declared grid.
+
+    Attributes:
+        starts: The first cell of each run, shape (runs,).
+        widths: How many cells each run has.
+        groups: The group of each run.
+    """
+
+    starts: Integers
+    widths: Integers
+    groups: Integers
+
+    def of(self, cells: NDArray[np.integer]) -> Integers:
+        """The group of each of ``cells``."""
+        return self.groups[np.searchsorted(self.starts, cells, side="right") - 1]
+
+    def draw_within(self, cells: NDArray[np.integer], random: np.random.Generator) -> Integers:
+        """For each of ``cells``, any cell of its group."""
+        order = np.argsort(self.groups, kind="stable")
+        ends = np.cumsum(self.widths[order])
+        firsts = ends - self.widths[order]
+        runs = np.searchsorted(self.groups[order], np.arange(int(self.groups.max(initial=0)) + 2))
+        bounds = np.append(firsts, ends[-1:])[runs]
+        mine = self.of(cells)
+        first, size = bounds[mine], bounds[mine + 1] - bounds[mine]
+        # The group's cells are numbered through, in order; the run that holds the number is looked up.
+        wanted = first + np.floor(random.random(len(cells)) * size).astype(np.int64)
+        at = np.searchsorted(ends, wanted, side="right")
+        return np.asarray(self.starts[order][at] + wanted - firsts[at], dtype=np.int64)
+
+
+def groups_by_cell(groups: NDArray[np.integer]) -> CellGroups:
+    """``groups`` of single cells, shape (cells,)."""
+    ones = np.ones(len(groups), dtype=np.int64)
+    return CellGroups(np.arange(len(groups), dtype=np.int64), ones, np.asarray(groups, dtype=np.int64))

@@ -103,7 +103,7 @@ def measurements_from_bytes(data: bytes) -> Measurements:
     Raises:
         ReleaseError: It is something else, or was cut or changed.
     """
-    arrays, words = unpack(data)
+    arrays, words = unpack(data, ("counts", "starts"))
     if words.get("task") != "synth" or words.get("format") != FORMAT:
         raise ReleaseError("The file holds no measurements of a synthesis.", fix="pip install --upgrade siloquent")
     if words.get("rules") != RULES:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
 from siloquent.errors import RequestError
+from siloquent.foreign import load_toml, read_bounded
+from siloquent.foreign.documents import MAX_TOML_BYTES
 from siloquent.privacy import exact
 from siloquent.privacy.prices import Budget, Exact
 from siloquent.synth.spec.chain import OURS, ChainSpec, chain_from_plain
@@ -199,14 +201,13 @@ def read_plain(file: Path) -> dict[str, Any]:
     Raises:
         RequestError: It cannot be read.
     """
-    import tomllib
-
     try:
-        text = file.read_text(encoding="utf-8")
-        return tomllib.loads(text, parse_float=Decimal)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as failed:
-        why = str(failed) if isinstance(failed, tomllib.TOMLDecodeError) else "it is no readable UTF-8 file"
-        raise RequestError(f"{file} cannot be read as TOML: {why}.", fix="see docs/reference/synth.md") from None
+        return load_toml(read_bounded(file, MAX_TOML_BYTES), parse_float=Decimal)
+    except (OSError, UnicodeDecodeError):
+        why = "it is no readable UTF-8 file"
+    except (ValueError, InvalidOperation) as failed:
+        why = str(failed)
+    raise RequestError(f"{file} cannot be read as TOML: {why}.", fix="see docs/reference/synth.md") from None
 
 
 def _budget(given: object) -> Budget:

@@ -17,8 +17,9 @@ class Malformed(ValueError):
 class CompactReader:
     """Reads one structure from ``data``, from its beginning; afterwards ``at`` is where it ended."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, *, most_listed: int | None = None) -> None:
         self.data, self.at = data, 0
+        self._room = len(data) if most_listed is None else most_listed
 
     def struct(self, depth: int = 0) -> Struct:
         """Fields by number: whole numbers, booleans, bytes and structures; lists and maps are read over.
@@ -66,6 +67,9 @@ class CompactReader:
     def _skip(self, kinds: list[int], size: int, depth: int) -> None:
         if depth > _DEEPEST or size > len(self.data):
             raise Malformed("a list is longer than its bytes")
+        self._room -= size
+        if self._room < 0:
+            raise Malformed("lists of too many entries")
         for _ in range(size):
             for kind in kinds:
                 # In lists a boolean is a byte of its own.

@@ -1,0 +1,124 @@
+"""JSON and TOML from others: size, depth, length of numbers and memory are bounded before a parser sees the text."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+MAX_JSON_BYTES = 2**26
+MAX_TOML_BYTES = 2**20
+MAX_MEMORY = 3 * 2**26
+"""What a parsed document may take, by its punctuation: no JSON text is parsed that could take more."""
+MAX_DEPTH = 64
+MAX_DIGITS = 400
+MAX_DOTS = 16
+MAX_TOML_VALUES = 50_000
+
+# A string that never ends is taken to the text's end: else each quote in it would be tried again, which is quadratic.
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_NO_BRACKETS = re.compile(r"[^\[\]{}]++")
+_DIGITS = re.compile(rf"[0-9]{{{MAX_DIGITS}}}")
+# A dotted key of n parts takes tomllib n^2 steps and gives tables n deep. Read without a step back.
+_PART = r"""(?:[\w-]++|"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+')[ \t]*+[.][ \t]*+"""
+_DOTTED = re.compile(rf"""(?<![\w"'\\-])(?:{_PART}){{{MAX_DOTS}}}""")
+_TOML_DIGITS = re.compile(rf"[0-9a-fA-F_]{{{MAX_DIGITS}}}")
+
+
+TomlError = tomllib.TOMLDecodeError
+
+
+class TooMuch(ValueError):
+    """A document that would take more memory or time than its reader may spend."""
+
+
+def read_bounded(path: Path, most: int) -> bytes:
+    """A file's bytes; never more than ``most`` are read.
+
+    Raises:
+        TooMuch: it is larger. OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise TooMuch(f"it is larger than {most} bytes")
+    return data
+
+
+def load_json(text: str | bytes, *, most: int = MAX_JSON_BYTES, memory: int = MAX_MEMORY) -> Any:
+    """The value of a JSON text.
+
+    Args:
+        most: Bytes (or characters) of text that are looked at.
+        memory: Bytes that the value may take, at most.
+    Raises:
+        ValueError: it is not JSON; TooMuch: it is too long, too deep, or would take too much memory.
+
+    >>> load_json('{"a": [1, 2.5, null]}')
+    {'a': [1, 2.5, None]}
+    """
+    if len(text) > most:
+        raise TooMuch(f"it has more than {most} bytes")
+    whole = text.decode("utf-8") if isinstance(text, bytes | bytearray) else text
+    bare = _STRING.sub('""', whole)
+    taken = len(whole) * (2 if whole.isascii() else 5) + 28 * bare.count('"') + 72 * bare.count("[")
+    taken += 200 * bare.count("{") + 104 * bare.count(":") + 40 * bare.count(",")
+    if taken > memory:
+        raise TooMuch("it would take too much memory")
+    _require_shallow(_NO_BRACKETS.sub("", bare))
+    if _DIGITS.search(bare):
+        raise TooMuch(f"a number is out of range: it has more than {MAX_DIGITS} digits")
+    del bare
+    try:
+        return json.loads(whole)
+    except RecursionError:  # unreachable by depth; a caller deep in a stack still gets one kind of refusal
+        raise TooMuch("it is nested too deeply") from None
+
+
+def _require_shallow(brackets: str) -> None:
+    depth = 0
+    for bracket in brackets:
+        depth += 1 if bracket in "[{" else -1
+        if depth > MAX_DEPTH:
+            raise TooMuch("it is nested too deeply")
+
+
+def load_toml(
+    text: str | bytes, *, most: int = MAX_TOML_BYTES, parse_float: Callable[[str], Any] = float
+) -> dict[str, Any]:
+    """The tables of a TOML text.
+
+    Raises:
+        ValueError: it is not TOML. TooMuch: it is too long, too deep or has too many values.
+
+    >>> load_toml("a = 1")
+    {'a': 1}
+    """
+    if len(text) > most:
+        raise TooMuch(f"it has more than {most} bytes")
+    whole = text.decode("utf-8") if isinstance(text, bytes | bytearray) else text
+    if _DOTTED.search(whole):
+        raise TooMuch("it is nested too deeply")
+    if whole.count("\n") + whole.count(",") > MAX_TOML_VALUES * max(1, most // MAX_TOML_BYTES):
+        raise TooMuch("it has too many lines or values")
+    bare = re.sub(r"'[^'\n]*+'", "''", _STRING.sub('""', whole))
+    _refuse_runs(bare)
+    try:
+        return tomllib.loads(whole, parse_float=parse_float)
+    except RecursionError:
+        raise TooMuch("it is nested too deeply") from None
+
+
+def _refuse_runs(bare: str) -> None:
+    """Brackets that open more than ``MAX_DEPTH`` levels anywhere, and numbers that are longer than any."""
+    depth = deepest = 0
+    for bracket in _NO_BRACKETS.sub("", bare):
+        depth = max(0, depth + (1 if bracket in "[{" else -1))
+        deepest = max(deepest, depth)
+    if deepest > MAX_DEPTH:
+        raise TooMuch("it is nested too deeply")
+    if _TOML_DIGITS.search(bare):
+        raise TooMuch(f"a number is out of range: it has more than {MAX_DIGITS} digits")

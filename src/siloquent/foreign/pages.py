@@ -1,0 +1,178 @@
+"""What a Parquet file's page headers say: how large each page is unpacked, and how many values it holds.
+
+A footer is a claim; a reader has to allocate what page headers say. So all of them are walked, and nothing is unpacked
+but large dictionaries. The footer is read by DuckDB, which reads the rows afterwards: two readers would differ on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO
+
+from siloquent.foreign.thrift import CompactReader, Struct
+
+if TYPE_CHECKING:
+    import duckdb
+
+MAGIC = b"PAR1"
+MOST_HEADER = 2**16
+MOST_WIDE = 2**24
+_MOST_INDEXES = 16
+_DATA, _INDEX, DICTIONARY, _DATA_V2 = range(4)
+
+
+class Suspicious(ValueError):
+    """The file would need more memory or time than it may; the text goes to the owner's log only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One column of values: the column of the table that it is, or is a part of."""
+
+    column: str
+    is_repeated: bool
+
+
+def read_leaves(connection: duckdb.DuckDBPyConnection, path: str) -> list[Leaf]:
+    """The footer's columns of values, in its order."""
+    described = connection.execute(
+        "SELECT name, repetition_type, num_children FROM parquet_schema(?)", [path]
+    ).fetchall()
+    leaves: list[Leaf] = []
+    within: list[tuple[Leaf, int]] = []  # the groups that are open, and how many of their parts are still to come
+    for name, repetition, children in described[1:]:
+        outer = within[-1][0] if within else Leaf(str(name), False)
+        found = Leaf(outer.column, outer.is_repeated or repetition == "REPEATED")
+        if children:
+            within.append((found, int(children)))
+            continue
+        leaves.append(found)
+        while within:
+            group, left = within.pop()
+            if left > 1:
+                within.append((group, left - 1))
+                break
+    return leaves
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """What the footer says of the values of one column in one row group."""
+
+    group: int
+    rows: int
+    leaf: int
+    values: int
+    kind: str
+    compression: str
+    dictionary_at: int | None
+    index_at: int | None
+    data_at: int
+    packed: int
+    unpacked: int
+
+    @property
+    def at(self) -> int:
+        """Where its first page is. Some writers say 0 for no dictionary; DuckDB takes all before a page for that."""
+        return self.data_at if self.dictionary_at is None or self.dictionary_at < len(MAGIC) else self.dictionary_at
+
+    def lies_within(self, size: int) -> bool:
+        """Whether all of it can be in a file of ``size`` bytes: DuckDB fetches it with others, also if nobody asks."""
+        if not self.rows:
+            return True
+        index_at = self.at if self.index_at is None else self.index_at
+        return len(MAGIC) <= min(self.at, index_at) <= self.data_at <= self.at + self.packed <= size
+
+
+def read_chunks(connection: duckdb.DuckDBPyConnection, path: str) -> Iterator[Chunk]:
+    rows = connection.execute(
+        "SELECT row_group_id, row_group_num_rows, column_id, num_values, type, compression, dictionary_page_offset, "
+        "index_page_offset, data_page_offset, total_compressed_size, total_uncompressed_size "
+        "FROM parquet_metadata(?)",
+        [path],
+    )
+    for row in rows.fetchall():
+        yield Chunk(*row)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a page header says, and where the page's bytes are."""
+
+    kind: int
+    values: int
+    encoding: int
+    packed: int
+    unpacked: int
+    at: int
+
+
+def walk_pages(opened: BinaryIO, chunk: Chunk) -> Iterator[Page]:
+    """The pages of a column chunk, until all of its rows were seen."""
+    if not chunk.rows:
+        return
+    at, end = chunk.at, chunk.at + chunk.packed
+    seen = indexes = 0
+    while seen < chunk.rows:
+        if at >= end:
+            raise Suspicious("pages hold more or fewer values than the footer says")
+        page = _page(opened, at)
+        if page.at + page.packed > end or page.packed < 0 or page.values < 0:
+            raise Suspicious("a page goes on beyond its column chunk")
+        at = page.at + page.packed
+        indexes += page.kind == _INDEX
+        if indexes > _MOST_INDEXES:
+            raise Suspicious("more index pages than a column chunk has")
+        if page.kind != _INDEX:
+            seen += page.values if page.kind != DICTIONARY else 0
+            yield page
+
+
+def _page(opened: BinaryIO, at: int) -> Page:
+    opened.seek(at)
+    reader = CompactReader(opened.read(MOST_HEADER))
+    header = reader.struct()
+    kind = _whole(header, 1)
+    detail = header.get({_DATA: 5, _INDEX: 6, DICTIONARY: 7, _DATA_V2: 8}.get(kind, 0))
+    if not isinstance(detail, dict):
+        raise Suspicious("a page of no known kind")
+    values = 0 if kind == _INDEX else _whole(detail, 1)
+    encoding = _whole(detail, 4 if kind == _DATA_V2 else 2) if kind != _INDEX else 0
+    return Page(kind, values, encoding, _whole(header, 3), _whole(header, 2), at + reader.at)
+
+
+def _whole(fields: Struct, number: int) -> int:
+    value = fields.get(number)
+    if not isinstance(value, int):
+        raise Suspicious("a page header lacks a number")
+    return value
+
+
+def read_lengths(opened: BinaryIO, page: Page, chunk: Chunk) -> Iterator[int]:
+    """How long each text of a dictionary is; nothing else is unpacked anywhere."""
+    import pyarrow as pa
+
+    opened.seek(page.at)
+    data = opened.read(page.packed)
+    if chunk.compression != "UNCOMPRESSED":
+        data = pa.Codec(chunk.compression.lower()).decompress(data, decompressed_size=page.unpacked, asbytes=True)
+    at = 0
+    while at + 4 <= len(data):
+        length = int.from_bytes(data[at : at + 4], "little")
+        yield length
+        at += 4 + length
+
+
+def filled_bytes(path: str, chunk: Chunk) -> int:
+    """The most bytes that the values of a column chunk can take, each written out."""
+    filled, width = 0, 8
+    with open(path, "rb") as opened:
+        for page in walk_pages(opened, chunk):
+            if page.kind != DICTIONARY:
+                filled += max(page.unpacked, page.values * width)
+            elif chunk.kind == "BYTE_ARRAY":
+                width = max(8, page.unpacked)
+                if width * chunk.rows > MOST_WIDE:  # as if each row held all of it: too much, so it is looked at
+                    width = max(read_lengths(opened, page, chunk), default=0)
+    return filled

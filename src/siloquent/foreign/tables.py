@@ -1,0 +1,152 @@
+"""Tables from others: Parquet and CSV files whose unpacked size is known, and bounded, before a row is read.
+
+What footers and page headers say is compared with what is there; the values of dictionaries count as often as rows
+point to them. Rows are then read by the reader that read the footer, under a memory limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from siloquent.foreign.documents import TooMuch
+from siloquent.foreign.parquet import check_foreign
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_FILE = 2**31
+MAX_COLUMNS = 4_096
+MAX_FREE = 2**26
+"""What any file may unpack to, however small it is."""
+MAX_GROWTH = 16
+"""A larger file may unpack to so many times its size."""
+MAX_HEADER = 2**20
+BATCH_ROWS = 50_000
+
+
+def read_table(path: Path, *, columns: Sequence[str] | None = None, most: int = MAX_FILE) -> pa.Table:
+    """A Parquet or CSV file, as its name's ending says.
+
+    Args:
+        columns: The columns that are read; None: all of them.
+        most: Bytes of the file.
+    Raises:
+        OSError: it is not there. ValueError: it is not such a file. TooMuch: it would fill far more than it weighs.
+    """
+    if path.stat().st_size > most:
+        raise TooMuch(f"a file of more than {most} bytes")
+    return read_parquet(path, columns) if path.suffix in (".parquet", ".pq") else _read_csv(path)
+
+
+def parquet_names(path: Path) -> list[str]:
+    """The columns' names of a Parquet file.
+
+    Raises:
+        As ``read_table``.
+    """
+    import duckdb
+
+    try:
+        with duckdb.connect(":memory:", config=_settings(path)) as connection:
+            return check_foreign(connection, path, _room(path))
+    except duckdb.Error:
+        raise ValueError("it is not a Parquet file that can be read") from None
+
+
+def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of a Parquet file, batch by batch.
+
+    Raises:
+        As ``read_table``.
+    """
+    import duckdb
+    import pyarrow as pa
+
+    try:
+        with duckdb.connect(":memory:", config=_settings(path)) as connection:
+            names = check_foreign(connection, path, _room(path), columns)
+            wanted = [name for name in names if columns is None or name in columns]
+            if not wanted:
+                return pa.table({})
+            chosen = ", ".join('"' + name.replace('"', '""') + '"' for name in wanted)
+            file = "'" + str(path.resolve()).replace("'", "''") + "'"
+            query = f"SELECT {chosen} FROM read_parquet({file}, hive_partitioning = false)"
+            reader = connection.sql(query).to_arrow_reader(BATCH_ROWS)
+            batches, held = [], 0
+            for batch in reader:
+                batches.append(batch)
+                held += batch.nbytes
+                if held > 4 * _room(path):
+                    raise TooMuch("a file whose rows take far more memory than it weighs")
+            return pa.Table.from_batches(batches, reader.schema)
+    except duckdb.Error:
+        raise ValueError("it is not a Parquet file that can be read") from None
+
+
+def csv_names(path: Path) -> list[str]:
+    """The columns' names of a CSV file.
+
+    Raises:
+        As ``read_table``.
+    """
+    import pyarrow as pa
+    import pyarrow.csv
+
+    _check_header(path)
+    try:
+        with pyarrow.csv.open_csv(path) as reader:
+            return list(reader.schema.names)
+    except pa.ArrowException as wrong:
+        raise ValueError(str(wrong)) from None
+
+
+def read_texts(path: Path) -> pa.Table:
+    """A CSV file whose columns are all text; an empty cell is NULL.
+
+    Raises:
+        As ``read_table``.
+    """
+    import pyarrow as pa
+    import pyarrow.csv
+
+    options = pyarrow.csv.ConvertOptions(
+        column_types={name: pa.string() for name in csv_names(path)}, strings_can_be_null=True, null_values=[""]
+    )
+    return _read_csv(path, options)
+
+
+def _read_csv(path: Path, options: object = None) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.csv
+
+    _check_header(path)
+    try:
+        return pyarrow.csv.read_csv(path, convert_options=options)
+    except pa.ArrowException as wrong:
+        raise ValueError(str(wrong)) from None
+
+
+def _check_header(path: Path) -> None:
+    """Refuse a first line of more columns than a table has: each would have buffers of its own."""
+    with path.open("rb") as file:
+        line = file.readline(MAX_HEADER + 1)
+    if len(line) > MAX_HEADER or line.count(b",") >= MAX_COLUMNS:
+        raise TooMuch(f"a first line of more than {MAX_COLUMNS:,} columns")
+
+
+def _room(path: Path) -> int:
+    return max(MAX_FREE, path.stat().st_size * MAX_GROWTH)
+
+
+def _settings(path: Path) -> dict[str, str]:
+    room = 2**27 + _room(path) // 2
+    return {
+        "threads": "1",
+        "memory_limit": f"{room}B",
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "temp_directory": "",
+        "python_enable_replacements": "false",
+    }

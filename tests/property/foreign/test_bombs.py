@@ -1,0 +1,113 @@
+"""Whatever a file from others claims, refusing it takes little memory and little time."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks import bombs
+from siloquent.errors import ReleaseError
+from siloquent.foreign import TooMuch, load_json, load_toml
+from siloquent.foreign.tables import read_table
+from siloquent.releases.arrays import pack, unpack
+
+MOST_BYTES = 256 * 2**20
+MOST_SECONDS = 2.0
+"""Of processor time, as the bench has it; a reader that believes a bomb takes many times that."""
+
+
+@contextmanager
+def little(given: int) -> Iterator[None]:
+    """At most ``MOST_BYTES`` more than what was handed in, at most ``MOST_SECONDS`` of processor time."""
+    tracemalloc.start()
+    started = time.process_time()
+    try:
+        yield
+        assert time.process_time() - started < 4 * MOST_SECONDS  # tracing makes Python several times slower
+        assert tracemalloc.get_traced_memory()[1] < MOST_BYTES + given
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("bomb", bombs.ARRAYS.values(), ids=bombs.ARRAYS)
+def test_arrays_are_refused_at_little_cost(bomb: Callable[[], bytes]) -> None:
+    data = bomb()
+    with little(0), pytest.raises(ReleaseError):
+        unpack(data, ("counts[0-9]*",), most=2**23)
+
+
+@pytest.mark.parametrize("bomb", bombs.JSON.values(), ids=bombs.JSON)
+def test_json_is_refused_or_read_at_little_cost(bomb: Callable[[], str]) -> None:
+    text = bomb()
+    with little(len(text)):
+        try:
+            load_json(text)
+        except ValueError:
+            return
+    # What is read is a long text and nothing else.
+    assert "string" in {name for name, made in bombs.JSON.items() if made is bomb}.pop()
+
+
+@pytest.mark.parametrize("bomb", bombs.TOML.values(), ids=bombs.TOML)
+def test_toml_is_refused_at_little_cost(bomb: Callable[[], str]) -> None:
+    text = bomb()
+    with little(len(text)), pytest.raises(ValueError, match=r".+"):
+        load_toml(text)
+
+
+@pytest.mark.parametrize("bomb", bombs.PARQUET.values(), ids=bombs.PARQUET)
+def test_parquet_is_refused_at_little_cost(bomb: Callable[[Path], None], tmp_path: Path) -> None:
+    file = tmp_path / "bomb.parquet"
+    bomb(file)
+    with little(0), pytest.raises(TooMuch):
+        read_table(file)
+
+
+def test_a_csv_of_very_many_columns_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "bomb.csv"
+    bombs.CSV["wide line"](file)
+    with little(0), pytest.raises(TooMuch):
+        read_table(file)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=9), inner, max_size=5),
+    max_leaves=30,
+)
+
+
+@given(value=VALUES)
+def test_what_is_honest_is_read_as_it_was_written(value: object) -> None:
+    import json
+
+    assert load_json(json.dumps(value)) == value
+    assert load_json(json.dumps(value, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass")) == value
+
+
+@given(
+    numbers=st.lists(st.integers(-(2**62), 2**62), max_size=50), words=st.dictionaries(st.text(), VALUES, max_size=3)
+)
+def test_arrays_that_are_honest_are_read_as_they_were_written(numbers: list[int], words: dict[str, object]) -> None:
+    counts = np.array(numbers, dtype=np.int64)
+    arrays, found = unpack(pack({"counts": counts}, words), ("counts",))
+    assert (arrays["counts"] == counts).all()
+    assert found == words
+
+
+@given(cut=st.integers(0, 500), byte=st.integers(0, 255), at=st.integers(0, 500))
+def test_arrays_that_were_cut_or_changed_are_refused_or_read_never_worse(cut: int, byte: int, at: int) -> None:
+    data = bytearray(pack({"counts": np.arange(30)}, {"format": 1}))
+    data[at % len(data)] = byte
+    try:
+        unpack(bytes(data[: max(0, len(data) - cut)]), ("counts",))
+    except ReleaseError:
+        return
