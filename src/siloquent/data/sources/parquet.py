@@ -22,7 +22,6 @@ from siloquent.errors import SchemaError
 from siloquent.foreign.pages import (
     DICTIONARY,
     MAGIC,
-    MOST_HEADER,
     Chunk,
     Page,
     Suspicious,
@@ -168,8 +167,6 @@ def _check_data(page: Page, limits: Limits) -> None:
     # Each value may repeat the beginning of the one before, so the header bounds nothing but the product.
     if page.encoding == _DELTA_BYTE_ARRAY and page.unpacked * page.values > 2 * limits.page_bytes:
         raise Suspicious("texts share prefixes (DELTA_BYTE_ARRAY), so their size cannot be known: use another encoding")
-
-
 
 
 def parquet_header(path: Path) -> list[str]:
