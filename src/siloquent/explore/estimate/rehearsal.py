@@ -1,4 +1,4 @@
-"""A made-up outcome walked through all that follows a charge: whatever fails there is refused while it is still free."""
+"""A made-up outcome walked through all that follows a charge: what fails there is refused while it is still free."""
 
 from __future__ import annotations
 
