@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -22,7 +23,6 @@ from siloquent.schema import TableSchema
 from siloquent.schema.workspace import Workspace
 
 Release = Callable[[Session], object]
-NOWHERE = Workspace(Path("nowhere"))
 LEDGER_ID = "ab" * 16
 
 
@@ -63,7 +63,8 @@ def opened(schema: TableSchema, frame: pa.Table) -> Iterator[Session]:
     """A session over ``frame`` whose ledger has always the same name, so that the same rows of a user count."""
     with patch("secrets.token_hex", lambda _=32: LEDGER_ID):
         ledger = MemoryLedger()
-    with Session(NOWHERE, ledger) as session:
+    # A folder of its own: steps that a run left behind would be read by the next one.
+    with tempfile.TemporaryDirectory() as folder, Session(Workspace(Path(folder)), ledger) as session:
         session.add_frame(schema, frame)
         yield session
 
