@@ -253,6 +253,7 @@ columns = {columns}
 protocols = ["padded/1", "fast/1", "smfd/1"]
 moderators = ["office"]
 approve = "auto"
+max_sessions = 1000
 """
 _TABLE = """\
 format = 1
