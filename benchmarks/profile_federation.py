@@ -231,7 +231,7 @@ def _member(folder: Path, spec: SumSpec) -> None:
     walks = Walks()
     walks.add("worker", SERVICE, worker_part())
     walks.add("party", PROTOCOL, lambda channel, asked, desk: give(channel, spec, lambda: desk))
-    policy = Policy((Rule("test", (), (), (PROTOCOL,), ("office",), None, "auto"),))
+    policy = Policy((Rule("test", (), (), (PROTOCOL,), ("office",), None, "auto", max_sessions=10_000),))
     bundle: Bundle = read_bundle(folder)
     vector = _vector(bundle.name, spec.length) if bundle.kind == "party" else None
     stop = threading.Event()
