@@ -107,7 +107,9 @@ class Job:
     def policy(self) -> Policy:
         """Parties say yes to this alone."""
         asked = self.asked
-        rule = Rule(asked.task, asked.tables, asked.columns, (asked.protocol,), ("office",), None, "auto")
+        rule = Rule(
+            asked.task, asked.tables, asked.columns, (asked.protocol,), ("office",), None, "auto", max_sessions=10_000
+        )
         return Policy((rule,))
 
 

@@ -219,7 +219,9 @@ class Simulation:
         walks, asked = Walks(), self._asked()
         walks.add("worker", asked.service, self._worker)
         walks.add("party", asked.protocol, self._party)
-        rule = Rule(asked.task, asked.tables, asked.columns, (asked.protocol,), ("office",), None, "auto")
+        rule = Rule(
+            asked.task, asked.tables, asked.columns, (asked.protocol,), ("office",), None, "auto", max_sessions=10_000
+        )
         role = Role(peer, walks, policy=Policy((rule,)), open_desk=nullcontext)
         until = self.time + 2 * LASTS_S
         while peer.clock.now() < until:  # by its own clock, as deadlines are: one that went back waits longer

@@ -57,7 +57,7 @@ def test_no_release_of_another_task_tells_neighbours_apart_beyond_its_charge(fir
 
 
 def test_no_report_of_a_device_tells_users_apart_beyond_its_epsilon() -> None:
-    found = list(reported(range(40)))
+    found = list(reported(range(420)))  # some 5 % reach the whole ratio: none of them does in 1 of 10^9 runs
     assert not faults(iter(found))
     assert max(one.ratio for one in found) > 1 - 1e-9
 
