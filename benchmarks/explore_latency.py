@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +20,7 @@ from siloquent.explore import parse
 from siloquent.explore.plan.planner import plan
 
 # Asked again and again: without REUSE NONE the second answer would be the first one, and cost no noise.
+VALUES = 1_000_000
 QUESTION = "SELECT education, COUNT(*) FROM adult GROUP BY education ERROR 2 PERCENT CONFIDENCE 0.9995 REUSE NONE"
 
 
@@ -58,6 +61,12 @@ def rows(options: Options) -> Iterator[Row]:
             ours = cpu_ms(lambda: session.ask(QUESTION), 60)
         parts = "parse, plan, reserve, scan, noise, settle, estimate"
         yield Row("latency-ask", ours=ours, goal=5.0, unit="CPU ms", how=f"{parts}, ledger on disk; {how}")
+    for count in (20, 2_000):
+        if options.wants(f"plan-ranges-{count}"):
+            cpu, memory = _apart(count)
+            how = f"EXPLAIN of {count:,} ranges over {VALUES:,} values, peak above that of an idle process"
+            yield Row(f"plan-ranges-{count}-cpu", ours=cpu, goal=1.0, unit="CPU s", how=how)
+            yield Row(f"plan-ranges-{count}-memory", ours=memory, goal=200.0, unit="MB", how=how)
     for cells, goal in ((100, 3.0), (1_000, 30.0)):
         for accountant in ("pure", "zcdp"):
             name = f"plan-new-{accountant}-{cells}"
@@ -65,6 +74,43 @@ def rows(options: Options) -> Iterator[Row]:
                 yield Row(
                     name, ours=_new_plan(accountant, cells), goal=goal, unit="CPU s", how=f"prefix over {cells} cells"
                 )
+
+
+def planned_ranges(count: int) -> tuple[float, float]:
+    """CPU seconds and more memory in MB of a plan with ``count`` ranges over a million values; in a fresh process."""
+    schema = f"""
+format = 1
+attribute = [{{ name = "t", type = "integer", lo = 0, hi = {VALUES - 1}, outside = "clamp", null = "drop" }}]
+[table]
+name = "wide"
+adjacency = "add-remove"
+unit = {{ kind = "row" }}
+[budget]
+accountant = "zcdp"
+rho = "1000"
+delta = "1e-6"
+"""
+    step = VALUES // (2 * count)
+    ranges = ", ".join(f"t BETWEEN {i * step} AND {VALUES // 2 + i * step}" for i in range(count))
+    query, table = parse(f"BIN wide ON COUNT(*) WHERE W = {{{ranges}}} ERROR 5000"), sq.read_schema(schema)
+    plan(parse("SELECT COUNT(*) FROM wide ERROR 100"), table, left=PLENTY)  # imports are not counted
+    before, start = _peak_mb(), time.process_time()
+    plan(query, table, left=PLENTY)
+    spent = time.process_time() - start
+    return spent, _peak_mb() - before
+
+
+def _peak_mb() -> float:
+    """The largest resident memory of this program so far; what getrusage tells includes the parent's."""
+    (line,) = (one for one in Path("/proc/self/status").read_text().splitlines() if one.startswith("VmHWM"))
+    return int(line.split()[1]) / 1_024
+
+
+def _apart(count: int) -> tuple[float, float]:
+    code = f"from benchmarks.explore_latency import planned_ranges; print(*planned_ranges({count}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    cpu, memory = map(float, done.stdout.split())
+    return cpu, memory
 
 
 def _new_plan(accountant: str, cells: int) -> float:

@@ -210,6 +210,7 @@ def test_one_memory_for_a_collection_and_epoch_in_whatever_file_its_document_is(
         assert types("collect", "design", "second.toml", "-o", name).status == 0
         refused = perturb(name, "./x.bin")
         assert (refused.status, "another design of this epoch" in refused.err) == (2, True)
+        assert "epoch = 2 in the design" in refused.err
     assert not (person.folder / "x.bin").exists()
     (person.folder / "shop.sent").unlink()  # the account remembers, too
     assert perturb("./shop.json", "./three.bin").status == 0

@@ -15,7 +15,7 @@ import pytest
 import siloquent as sq
 from siloquent.door import Session
 from siloquent.errors import KeyReused, RequestError
-from siloquent.explore.plan import lookups
+from siloquent.explore.plan import cheaper, lookups
 
 SCHEMA = """
 format = 1
@@ -78,3 +78,12 @@ def test_an_answer_of_the_earlier_reading_is_not_given_again_under_its_key(
     with pytest.raises(KeyReused):
         session.ask(ASK.format("narrow", "d + 0.01 > 0.06"), key="k")
     session.ask(ASK.format("narrow", "d > 0.06"), key="plain")
+
+
+def test_a_release_of_the_earlier_reading_is_verified(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as earlier:
+        for module in (lookups, cheaper):
+            earlier.setattr(module, "rules_of", lambda *_: ())
+        answer = session.ask(ASK.format("narrow", "d + 0.02 > 0.06"), key="kept")
+        folder = session.save(answer)
+    assert session.verify(folder).ok

@@ -89,7 +89,9 @@ def perturb(
     memory: Annotated[
         Path | None,
         typer.Option(
-            "--memory", metavar="FILE", help="What devices have sent, if not this account's: sent again as it is."
+            "--memory",
+            metavar="FILE",
+            help="Reports already sent, to be sent again unchanged (default: this account's).",
         ),
     ] = None,
     tables: Annotated[
@@ -100,9 +102,11 @@ def perturb(
 ) -> None:
     """Make reports as devices do: lines {"user": "u1", "rows": [..]} in, 40 bytes a user out."""
     from siloquent.cli.collect_files import collection_at, public_tables, reports_of, write_bytes
+    from siloquent.cli.places import in_workspace
 
     made, document = collection_at(options, collection)
     public = public_tables(options, made, tables or [])
+    memory = memory and in_workspace(options, memory)
     data = reports_of(options, made, document, rows=rows, service=service, secret=secret, memory=memory, tables=public)
     if output is not None:
         path = write_bytes(options, output, data)

@@ -7,6 +7,7 @@ import re
 import secrets  # allowed: an epoch's key, no noise
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,7 +144,7 @@ def reports_of(
 ) -> bytes:
     """The reports of all users in a file of JSON lines, each made as a device of its own would.
 
-    They are remembered, on the disk, before this returns; other processes wait for that, and then send the same.
+    They are on disk before this returns; other processes wait for that, and then send the same bytes.
 
     Raises:
         RequestError: A line is no user with rows; it names the line, never what stands in it.
@@ -175,12 +176,8 @@ def reports_of(
         with held(*kept) as sent:
             for number, user, own in asked:
                 device = Device(user, key, Held(sent, user))
-                try:
+                with _naming(number, made.spec.epoch):
                     found.append(client.report(service, attached(plain, service, own, tables), device))
-                except ValueError as wrong:  # the client's own words, which hold no value
-                    raise RequestError(f"Line {number}: {wrong}.", fix=_LINE) from None
-                except (AttributeError, TypeError, IndexError, KeyError):
-                    raise RequestError(f"Line {number} holds no rows of a user.", fix=_LINE) from None
     except ValueError as wrong:
         raise RequestError(f"{wrong}.", fix="--memory FILE") from None
     except OSError as failed:
@@ -191,11 +188,29 @@ def reports_of(
     return b"".join(found)
 
 
+@contextmanager
+def _naming(number: int, epoch: int) -> Iterator[None]:
+    """A device's refusal as one of line ``number``; it never shows a value of the line."""
+    from siloquent.collect import AnotherDesign
+
+    try:
+        yield
+    except AnotherDesign as wrong:
+        raise RequestError(
+            f"Line {number}: {wrong}. A second report would cost its user a second epsilon.",
+            fix=f"epoch = {epoch + 1} in the design",
+        ) from None
+    except ValueError as wrong:  # the client's own words, which hold no value
+        raise RequestError(f"Line {number}: {wrong}.", fix=_LINE) from None
+    except (AttributeError, TypeError, IndexError, KeyError):
+        raise RequestError(f"Line {number} holds no rows of a user.", fix=_LINE) from None
+
+
 _DESIGN = "siloquent collect design SPEC.toml -o C.json"
 
 
 def _account_memory(made: Collection) -> Path:
-    """What devices of this account sent, for each collection and epoch."""
+    """The file of reports sent from this account for this collection and epoch."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "siloquent" / "sent" / f"{made.spec.name}-{made.spec.epoch}.json"
 

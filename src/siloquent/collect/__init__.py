@@ -10,6 +10,7 @@ A user's reports to all services together are epsilon-DP for all of their rows; 
 
 from siloquent.collect.estimate import Oddity, oddities
 from siloquent.collect.measure import (
+    AnotherDesign,
     Client,
     Device,
     FileMemory,
@@ -47,6 +48,7 @@ __all__ = [
     "REASONS",
     "Aggregate",
     "AggregateQuery",
+    "AnotherDesign",
     "Answer",
     "Box",
     "Client",

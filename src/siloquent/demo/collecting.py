@@ -14,7 +14,7 @@ COLLECT_STEPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "60,000 telephones make their reports, each from its own rows. All reports have the same length.",
-        ("collect", "perturb", "apps-1", "data/devices.jsonl", "-o", "monday.bin"),
+        ("collect", "perturb", "apps-1", "data/devices.jsonl", "--memory", "data/sent.json", "-o", "monday.bin"),
     ),
     ("The collector takes them in.", ("collect", "ingest", "apps-1", "monday.bin")),
     (

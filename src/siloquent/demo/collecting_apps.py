@@ -51,6 +51,8 @@ def add_apps(workspace: Path, *, seed: int, users: int = USERS) -> None:
     minutes = np.clip(minutes, 0, 119).astype(int)
     mood = rng.integers(1, 6, (users, WALKS))
     (workspace / "data" / "apps.toml").write_text(APPS, encoding="utf-8")
+    # Made-up telephones have a memory of their own: the account's is for people.
+    (workspace / "data" / "sent.json").write_text("{}", encoding="utf-8")
     with (workspace / "data" / "devices.jsonl").open("w", encoding="utf-8") as file:
         for user in range(users):
             own = [{"minutes": int(minutes[user, walk]), "mood": int(mood[user, walk])} for walk in range(walks[user])]

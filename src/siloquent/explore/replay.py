@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from siloquent.charging import request_digest
 from siloquent.errors import LedgerError, SiloquentError
 from siloquent.explore.estimate import Progress, assemble
-from siloquent.explore.plan.lookups import meaning_of
+from siloquent.explore.plan.lookups import first_meaning_of, meaning_of
 from siloquent.explore.plan.steps import after, chart
 from siloquent.explore.release import rendered
 from siloquent.explore.spec import parse
@@ -91,13 +91,15 @@ def was_asked_under(session: Session, schema: TableSchema, stored: Stored, diges
     """
     from dataclasses import replace
 
-    meaning = meaning_of(parse(request_in(stored.payload)), schema)
+    query = parse(request_in(stored.payload))
+    meanings = {meaning_of(query, schema), first_meaning_of(query, schema)}  # an older answer is verified all the same
     account = session.ledger.account(stored.account)
     askers = {None, session.analyst, stored.account.partition("/")[2] or None}
     entries = session.ledger.entries(account=stored.account)
     kept = {str(one.body.get("digest")) for one in entries if one.kind == "reserve" and one.body["key"] == stored.key}
     return any(
         request_digest(Session(session.workspace, session.ledger, analyst=asker), account, then, *meaning) in kept
+        for meaning in meanings
         for asker in askers
         for version in range(1, schema.version + 1)
         for then in [replace(schema, version=version, digest=digest)]

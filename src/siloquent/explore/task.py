@@ -60,7 +60,7 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
         asked.require_affordable(session, replace(course, first=with_reuse(course.first, earlier)).event)
     try:
         progress = Progress(course)
-        progress = progress.with_step(*_settled(session, progress, course.first, asked, earlier))
+        held = _reserved(session, progress, course.first, asked, earlier)
     except BudgetExceeded as refused:
         raise BudgetExceeded(
             refused.account,
@@ -68,6 +68,7 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
             left=refused.left,
             fix=_what_fits(session, course, earlier) or refused.fix,
         ) from None
+    progress = progress.with_step(*_settled(session, progress, *held, asked))
     if course.second is not None:
         progress = _second(session, progress, asked.next(progress.event), limit)
     return assemble(progress)
@@ -83,7 +84,10 @@ def _earlier(session: Session, query: Query, account: Account) -> Recall:
 
 
 def _second(session: Session, progress: Progress, asked: Charge, limit: Cost) -> Progress:
-    """One step further. Wherever that is refused, for whatever reason, the first one is kept: it was paid for."""
+    """One step further. Where its reservation is refused the first one is kept: it was paid for.
+
+    A failure after the reservation is not a refusal: it is raised, and says what was spent.
+    """
     try:
         step = after(progress.course, progress.values, progress.chosen, left=limit)
         if step is None:
@@ -92,9 +96,10 @@ def _second(session: Session, progress: Progress, asked: Charge, limit: Cost) ->
         drawn = step if asked.max_cost is None else with_reuse(step, earlier)
         if too_dear := asked.too_dear(session, drawn.event):
             return progress.stopped_by(f"{_KEPT}: {too_dear.detail}")
-        return progress.with_step(*_settled(session, progress, step, asked, earlier))
+        held = _reserved(session, progress, step, asked, earlier)
     except (BudgetExceeded, RequestError) as refused:
         return progress.stopped_by(f"{_KEPT}: {refused.detail}")
+    return progress.with_step(*_settled(session, progress, *held, asked))
 
 
 def explain(session: Session, query: Query) -> Explanation | CompositeExplanation:
@@ -125,10 +130,10 @@ def charge_of(
     return Charge(key, account, digest, max_cost, what="question", dearer="ask for a wider error")
 
 
-def _settled(
+def _reserved(
     session: Session, progress: Progress, step: Step, asked: Charge, earlier: Recall
-) -> tuple[Step, Stored, bool]:
-    """``step`` with what the ledger keeps of it: measured now, or before under the same key."""
+) -> tuple[Step, Permit | Stored]:
+    """``step`` as it is paid for, and its permit; or the answer that the ledger holds under the same key."""
     permit = asked.held(session)
     if permit is None:
         step = with_reuse(step, earlier)
@@ -139,10 +144,17 @@ def _settled(
         permit = asked.reserve(session, step.event)
     elif isinstance(permit, Permit):
         step = as_paid(step, earlier, permit)
+    return step, permit
+
+
+def _settled(
+    session: Session, progress: Progress, step: Step, permit: Permit | Stored, asked: Charge
+) -> tuple[Step, Stored, bool]:
+    """``step`` with what the ledger keeps of it, measured now or before, and whether it was before."""
     if isinstance(permit, Stored):
         return step, permit, True
-    open_permit, text = permit, render(progress.course.query)
-    return step, *asked.first(session, lambda: _measured(session, step, open_permit, text))
+    text = render(progress.course.query)
+    return step, *asked.first(session, lambda: _measured(session, step, permit, text))
 
 
 def _measured(session: Session, step: Step, permit: Permit, text: str) -> Stored:

@@ -146,7 +146,7 @@ def test_nothing_is_kept_of_a_block_that_fails(tmp_path: Path) -> None:
 def test_a_file_that_is_not_a_memory_is_named_not_overwritten(tmp_path: Path, text: str) -> None:
     path = tmp_path / "sent.json"
     path.write_text(text)
-    with pytest.raises(ValueError, match=r"sent\.json does not hold"):
+    with pytest.raises(ValueError, match=r"sent\.json is not a file of sent reports"):
         FileMemory(path, "u").setdefault("a", b"1")
     assert path.read_text() == text
 

@@ -33,8 +33,12 @@ SYSTEM = os.urandom  # allowed: a device has this file and nothing else
 MAX_EPSILON, MAX_ROWS, MAX_SIZE, MAX_PLACES = 20, 1_000, 10**6 + 2, 2**23
 
 
+class AnotherDesign(ValueError):
+    """The device has reported to another document of the same collection and epoch."""
+
+
 class Memory(Protocol):
-    """What a device has sent. ``setdefault`` is atomic, and what it returns outlives the program and the power."""
+    """The reports a device has sent. ``setdefault`` is atomic, and its result survives crashes and power failures."""
 
     def get(self, place: str, /) -> bytes | None: ...
     def setdefault(self, place: str, report: bytes, /) -> bytes: ...
@@ -148,7 +152,7 @@ class Client:
         known = device.memory.get(channel.place)
         if known is None:
             if device.memory.setdefault(self._epoch, self._pinned) != self._pinned:
-                raise ValueError("this device has reported to another design of this epoch, which would cost once more")
+                raise AnotherDesign("this device has already reported to another design of this epoch")
             secret = self._secret(device)
             layers = self._layers[bisect_right(self._ends, int.from_bytes(secret[16:20], "big"))]
             own = rows if channel.alone and rows.__class__ is list else channel.joined(rows)
@@ -204,7 +208,7 @@ class _Channel:
         if self.slots != max(per_user) or type(self.slots) is not int:
             raise ValueError("a report is about one of as many rows as count")
         if self.padded is not any(not one["everyone"] for one in services):
-            raise ValueError("whether a report may say that there is no row hangs on the services")
+            raise ValueError("the document pads reports for its services wrongly")
         if self.padded and self._public:
             raise ValueError("a value in clear would show whether there is a row")
         if not self.padded and any(_may_be_dropped(one) for one in sensitive):
@@ -310,7 +314,7 @@ def _size(one: Mapping[str, Any]) -> int:
 
 
 def _may_be_dropped(one: Mapping[str, Any]) -> bool:
-    """Whether some value has no place, and its row with it."""
+    """Whether the declaration drops some value, and its row with it."""
     return (
         one["null_place"] < 0 or one.get("outside") == "drop" or (one["other_place"] < 0 and one["type"] == "category")
     )

@@ -1,4 +1,4 @@
-"""What devices have sent, in a file: safe on the disk before a report leaves. Plain Python, no packages: copy it.
+"""A file of the reports that devices have sent, written to disk before a report leaves. Plain Python: copy it.
 
     memory = FileMemory("sent.json")                                # of one device, for all collections and services
     report = client.report("orders", rows, Device(user, key, memory))
@@ -30,11 +30,11 @@ class FileMemory:
         self._path, self._user = path, user
 
     def get(self, place: str, /) -> bytes | None:
-        """What was sent at ``place``."""
+        """The report sent at ``place``, or None."""
         return Held(_read(Path(self._path).resolve()), self._user).get(place)
 
     def setdefault(self, place: str, report: bytes, /) -> bytes:
-        """What was sent at ``place``: ``report`` from now on, if nothing was."""
+        """The report sent at ``place``; if there is none, ``report`` becomes it."""
         with held(self._path) as sent:
             return Held(sent, self._user).setdefault(place, report)
 
@@ -48,20 +48,20 @@ class Held:
         self._sent, self._user = sent, user
 
     def get(self, place: str, /) -> bytes | None:
-        """What was sent at ``place``."""
+        """The report sent at ``place``, or None."""
         found = self._sent.get(self._user, {}).get(place)
         return None if found is None else bytes.fromhex(found)
 
     def setdefault(self, place: str, report: bytes, /) -> bytes:
-        """What was sent at ``place``: ``report`` from now on, if nothing was."""
+        """The report sent at ``place``; if there is none, ``report`` becomes it."""
         return bytes.fromhex(self._sent.setdefault(self._user, {}).setdefault(place, report.hex()))
 
 
 @contextmanager
 def held(*paths: str | os.PathLike[str]) -> Iterator[Sent]:
-    """All that the files at ``paths`` remember, the first ones first, while no other program may read or write them.
+    """The contents of the files at ``paths``, earlier files first, while other programs are locked out.
 
-    What the block adds is in every file, and on the disk, when it ends; nothing of it if it raises.
+    Reports that the block adds are in every file, and on disk, when it ends; none of them if it raises.
 
     Raises:
         ValueError: A file is not a memory. OSError: The disk refuses.
@@ -103,7 +103,7 @@ def _read(file: Path) -> Sent:
         plain: dict[str, dict[str, str]] = json.loads(whole)  # allowed: what this device wrote, of bounded size
         return {user: {place: bytes.fromhex(text).hex() for place, text in own.items()} for user, own in plain.items()}
     except (ValueError, AttributeError, TypeError, RecursionError):
-        raise ValueError(f"{file} does not hold what devices have sent") from None
+        raise ValueError(f"{file} is not a file of sent reports") from None
 
 
 def _write(file: Path, sent: Sent) -> None:

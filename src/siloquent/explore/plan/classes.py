@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
 from siloquent.explore.plan.atoms import FALSE, TRUE, UNKNOWN, atom
-from siloquent.explore.spec.predicate import Call, Column, Compare, CompareOp, Constant, InList, IsNull, Like, Value
+from siloquent.explore.spec.forms import FLIPPED
+from siloquent.explore.spec.predicate import Call, Column, Compare, Constant, InList, IsNull, Like, Value
 from siloquent.schema import Attribute
 
 Integers = NDArray[np.int64]
@@ -31,7 +32,6 @@ MAX_RUNS = 10**7
 MAX_REFINED = 2 * 10**9
 """Runs times the tests that part them."""
 _TEXT = 20  # a test of a text takes so many times as long as one of a number
-_FLIPPED: dict[CompareOp, CompareOp] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +54,7 @@ class Runs:
 
 
 def runs_of(test: Test, attribute: Attribute) -> Runs:
-    """What a test of ``attribute`` alone says for each cell.
+    """The truth of a test of ``attribute`` alone for each cell.
 
     Raises:
         RequestError, UnknownName: as ``atom``.
@@ -172,7 +172,7 @@ def _cuts(test: Test, attribute: Attribute) -> tuple[list[tuple[int, int]], bool
         return None
     left, right, op = test.left, test.right, test.op
     if isinstance(left, Value):
-        left, right, op = right, left, _FLIPPED[op]
+        left, right, op = right, left, FLIPPED[op]
     if not isinstance(left, Column) or not isinstance(right, Value):
         return None
     cut = _cut(right.value, "=" if op == "!=" else op, attribute)
@@ -206,7 +206,7 @@ def _place_of(value: str, attribute: Attribute) -> int | None:
 
 
 def _exact_place(value: Constant, attribute: Attribute) -> Fraction | None:
-    """Where a constant lies among the declared values, in grid steps from the first one; None for another kind."""
+    """The place of a constant among the declared values, in grid steps from the first one; None for another kind."""
     grid = Fraction(attribute.grid or 1)
     if attribute.is_numeric and isinstance(value, (int, Decimal)) and not isinstance(value, bool):
         return (Fraction(value) - Fraction(attribute.lo)) / grid  # type: ignore[arg-type]

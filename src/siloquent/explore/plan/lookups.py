@@ -78,6 +78,10 @@ def resolved(query: Query, schema: TableSchema) -> Query:
 
 def meaning_of(query: Query, schema: TableSchema) -> tuple[str, ...]:
     """All that decides what ``query`` asks: its text, what a public table that it joins says, and rules of reading."""
+    return (*first_meaning_of(query, schema), *rules_of(query, schema))
+
+
+def first_meaning_of(query: Query, schema: TableSchema) -> tuple[str, ...]:
+    """The meaning of ``query`` as keys were bound to it before rules of reading had a name."""
     public = public_of(query, schema)
-    joined = () if public is None else (public.digest,)
-    return (canonical(query), *joined, *rules_of(query, schema))
+    return (canonical(query),) if public is None else (canonical(query), public.digest)

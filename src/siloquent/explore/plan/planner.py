@@ -151,11 +151,11 @@ def _compiled(query: Query, schema: TableSchema) -> Compiled:
     bare = replace(
         query, promise=Accuracy(Decimal(1)), having=None, top=None, shows_values=True, explain=False, alias=""
     )
-    return _workloads.get((bare, _BySchema(schema)), lambda: compile_workload(bare, schema))
+    return _workloads.get((bare, BySchema(schema)), lambda: compile_workload(bare, schema))
 
 
 @dataclass(frozen=True, slots=True)
-class _BySchema:
+class BySchema:
     """A schema as a cache key; its digest makes the hash cheap."""
 
     schema: TableSchema
@@ -165,7 +165,7 @@ class _BySchema:
 
     def __eq__(self, other: object) -> bool:
         # Never by digest alone: who replaces a field of a schema in Python keeps the digest of its file.
-        return isinstance(other, _BySchema) and (self.schema is other.schema or self.schema == other.schema)
+        return isinstance(other, BySchema) and (self.schema is other.schema or self.schema == other.schema)
 
 
 def _wanted(query: Query, compiled: Compiled) -> Wanted:

@@ -1,4 +1,4 @@
-"""Which rules of reading a question depend on, where these were not always the same.
+"""The rules that a question is read by, where they were not always the same.
 
 Conditions and keys that compute with fractions are evaluated exactly, where earlier versions rounded to doubles: their
 old answers are answers of other questions.
@@ -23,7 +23,7 @@ _DIGITS = 15  # decimals of so many digits keep their order as doubles
 
 
 def rules_of(query: Query, schema: TableSchema) -> tuple[str, ...]:
-    """What the identity of ``query`` takes besides its text; empty for questions that were always read alike."""
+    """The part of the identity of ``query`` beside its text; empty for questions that were always read alike."""
     return (EXACT,) if any(_is_exact(node, query, schema) for node in _nodes(query)) else ()
 
 
