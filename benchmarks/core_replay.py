@@ -38,7 +38,7 @@ def rows(options: Options) -> Iterator[Row]:
 
 
 class Tally:
-    """What many audited releases came to."""
+    """The totals of many audited releases."""
 
     def __init__(self, found: Iterable[Found]) -> None:
         self.count, self.status, self.faults = 0, Counter[str](), list[str]()
@@ -65,7 +65,7 @@ class Tally:
         return result
 
     def row(self, name: str, of: str) -> Row:
-        """How many of them were undercharged, or told neighbours apart beside their noise."""
+        """The number that was undercharged, or told neighbours apart beside their noise."""
         shown = f"; first: {self.faults[0][:300]}" if self.faults else ""
         how = f"{self.count:,} {of}, each replayed on a neighbour with the same noise: {dict(self.status)}{shown}"
         return Row(name, ours=len(self.faults), goal=0, unit="undercharged or told apart", how=how)

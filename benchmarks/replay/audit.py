@@ -28,7 +28,7 @@ LEDGER_ID = "ab" * 16
 
 @dataclass(slots=True, eq=False)
 class Played:
-    """What one run of a release showed, and what it was charged."""
+    """The outcome of one run of a release, and its charge."""
 
     tape: Tape
     status: str = "answered"
@@ -135,7 +135,7 @@ def stops_of(event: Event) -> list[int]:
 def _replayed(
     session: Session, schema: TableSchema, release: Release, drawn: Played, stops: list[int], side: int
 ) -> tuple[list[str], Played | None]:
-    """What the neighbour shows otherwise."""
+    """The differences that the neighbour shows."""
     chains = sum(call.name == "noise_chain" for call in drawn.tape.calls)
     if chains != len(stops):
         return [f"{chains} noise chains, {len(stops)} stops in the ledger"], None

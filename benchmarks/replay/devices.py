@@ -1,4 +1,4 @@
-"""What a user's devices send in one epoch, replayed for another user's rows: local privacy, call by call."""
+"""The reports of a user's devices in one epoch, replayed for another user's rows: local privacy, call by call."""
 
 from __future__ import annotations
 

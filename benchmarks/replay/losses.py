@@ -1,4 +1,4 @@
-"""What each noise call tells of the difference between two tables, by formulas of its own.
+"""The privacy loss of each noise call between two tables, by formulas independent of the product's prices.
 
 Nothing here reads a price, an event or a sensitivity of the product: the exact numbers on both sides, and the
 parameters that the sampler got, are all there is.

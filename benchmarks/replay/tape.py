@@ -156,7 +156,7 @@ def _coins(tape: Tape) -> Callable[..., Array]:
 
 
 def _words(count: int) -> NDArray[np.uint64]:
-    """Which rows of a sketch a record is counted in: the same word for all, so that order and number do not matter."""
+    """The rows of a sketch that count a record: the same word for all, so that order and number do not matter."""
     return np.full(count, 0x9E3779B97F4A7C15, dtype=np.uint64)
 
 

@@ -112,7 +112,7 @@ def taken_from(store: ReportStore, path: Path) -> Counters:
     try:
         table = read_parquet(path, ["report"])
     except ValueError:
-        raise RequestError(f"{path} is no Parquet file.", fix="name a file of reports") from None
+        raise RequestError(f"{path} is not a readable Parquet file.", fix="name a file of reports") from None
     return store.ingest_arrow(table)
 
 
@@ -203,7 +203,7 @@ def _naming(number: int, epoch: int) -> Iterator[None]:
     except ValueError as wrong:  # the client's own words, which hold no value
         raise RequestError(f"Line {number}: {wrong}.", fix=_LINE) from None
     except (AttributeError, TypeError, IndexError, KeyError):
-        raise RequestError(f"Line {number} holds no rows of a user.", fix=_LINE) from None
+        raise RequestError(f"Line {number} does not hold a user's rows.", fix=_LINE) from None
 
 
 _DESIGN = "siloquent collect design SPEC.toml -o C.json"
@@ -266,5 +266,5 @@ def _user(number: int, line: str) -> tuple[str, Any]:
         if not isinstance(user, str | int) or not isinstance(own, list | dict):
             raise TypeError
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise RequestError(f"Line {number} holds no rows of a user.", fix=_LINE) from None
+        raise RequestError(f"Line {number} does not hold a user's rows.", fix=_LINE) from None
     return str(user), own

@@ -46,7 +46,7 @@ class Rule:
 
     @property
     def digest(self) -> str:
-        """What the sessions of this rule are counted under: what it allows, not how many."""
+        """The key that this rule's sessions are counted under: it covers what the rule allows, not how many."""
         allowed = [self.task, self.tables, self.columns, self.protocols, self.moderators, self.max_sets]
         return sha256(canonical([*allowed, str(self.max_price)])).hexdigest()
 

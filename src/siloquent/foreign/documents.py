@@ -12,7 +12,7 @@ from typing import Any
 MAX_JSON_BYTES = 2**26
 MAX_TOML_BYTES = 2**20
 MAX_MEMORY = 3 * 2**26
-"""What a parsed document may take, by its punctuation: no JSON text is parsed that could take more."""
+"""The most memory that a parsed document may take, estimated from its punctuation before it is parsed."""
 MAX_DEPTH = 64
 MAX_DIGITS = 400
 MAX_DOTS = 16

@@ -1,4 +1,4 @@
-"""What a Parquet file's page headers say: how large each page is unpacked, and how many values it holds.
+"""Page headers of a Parquet file: the unpacked size of each page, and the number of its values.
 
 A footer is a claim; a reader has to allocate what page headers say. So all of them are walked, and nothing is unpacked
 but large dictionaries. The footer is read by DuckDB, which reads the rows afterwards: two readers would differ on it.
@@ -58,7 +58,7 @@ def read_leaves(connection: duckdb.DuckDBPyConnection, path: str) -> list[Leaf]:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What the footer says of the values of one column in one row group."""
+    """The footer's claims about one column in one row group."""
 
     group: int
     rows: int
@@ -74,7 +74,7 @@ class Chunk:
 
     @property
     def at(self) -> int:
-        """Where its first page is. Some writers say 0 for no dictionary; DuckDB takes all before a page for that."""
+        """The place of its first page. Writers may say 0 for no dictionary; DuckDB takes any too small place for that."""
         return self.data_at if self.dictionary_at is None or self.dictionary_at < len(MAGIC) else self.dictionary_at
 
     def lies_within(self, size: int) -> bool:
@@ -98,7 +98,7 @@ def read_chunks(connection: duckdb.DuckDBPyConnection, path: str) -> Iterator[Ch
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a page header says, and where the page's bytes are."""
+    """The contents of a page header, and the place of the page's bytes."""
 
     kind: int
     values: int
@@ -150,7 +150,7 @@ def _whole(fields: Struct, number: int) -> int:
 
 
 def read_lengths(opened: BinaryIO, page: Page, chunk: Chunk) -> Iterator[int]:
-    """How long each text of a dictionary is; nothing else is unpacked anywhere."""
+    """The length of each text of a dictionary; nothing else is unpacked."""
     import pyarrow as pa
 
     opened.seek(page.at)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_FILE = 2**31
 MAX_COLUMNS = 4_096
 MAX_FREE = 2**26
-"""What any file may unpack to, however small it is."""
+"""The size to which any file may unpack, however small it is."""
 MAX_GROWTH = 16
 """A larger file may unpack to so many times its size."""
 MAX_HEADER = 2**20

@@ -152,7 +152,7 @@ class _Cover:
 
     @property
     def open(self) -> int:
-        """How many candidates there are."""
+        """The number of candidates."""
         return sum(len(lefts) for lefts in self.lefts)
 
     def learn(self, agree_sets: Iterable[int], tell: Callable[[], object]) -> None:

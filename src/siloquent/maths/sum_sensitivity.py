@@ -1,4 +1,4 @@
-"""How far replacing one unit moves whole linear answers about sums: the worst pair of columns and extreme values.
+"""The sensitivity of linear answers about sums under replacement: the worst pair of columns and extreme values.
 
 A row adds its value v, in [lowest, highest] or 0 where it does not count, to one column of each block. Replacing it by
 one of value w in another column moves the answers by v a - w b, which is convex in v and w: extremes are the worst.

@@ -36,7 +36,7 @@ def pack(arrays: Mapping[str, NDArray[Any]], words: Mapping[str, Any]) -> bytes:
 def unpack(
     data: bytes, names: Sequence[str], *, most: int = MAX_BYTES // 8
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """What ``pack`` wrote; nothing in ``data`` is run, and the sum of sizes is checked before any is unpacked.
+    """Read the output of ``pack``; nothing in ``data`` is run, and the sum of sizes is checked before unpacking.
 
     Args:
         names: Regular expressions of the arrays' names that such a file has.

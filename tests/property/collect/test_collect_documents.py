@@ -51,7 +51,7 @@ Path = tuple[str | int, ...]
 
 
 def numbers(plain: Any, path: Path = ()) -> Iterator[Path]:
-    """Where numbers stand, also those that are written as text."""
+    """The places of numbers, also of those written as text."""
     if isinstance(plain, dict | list):
         for key, value in plain.items() if isinstance(plain, dict) else enumerate(plain):
             yield from numbers(value, (*path, key))

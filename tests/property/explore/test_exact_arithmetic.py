@@ -181,7 +181,7 @@ def table(*attributes: Attribute) -> TableSchema:
 
 
 def masks(predicate: Predicate, schema: TableSchema) -> dict[tuple[int, ...], bool]:
-    """Which of the declared cells the compiled question counts, by place of x and y."""
+    """The declared cells that the compiled question counts, by place of x and y."""
     compiled = compile_workload(Query("t", Predicates((predicate,)), Accuracy(D(1), Fraction(1, 10))), schema)
     (part,) = compiled.parts
     counted = np.append(part.matrix[0], 0)[part.column].reshape(part.block.shape)  # column -1: no column

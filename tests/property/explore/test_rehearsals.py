@@ -98,7 +98,7 @@ def ask(tmp_path: Path) -> Iterator[Ask]:
 
 
 def charges(session: Session) -> int:
-    """How many reservations the ledger holds."""
+    """The number of reservations in the ledger."""
     return sum(entry.kind == "reserve" for entry in session.ledger.entries())
 
 

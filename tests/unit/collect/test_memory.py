@@ -1,4 +1,4 @@
-"""What devices sent is kept, by any number of programs at once and whenever one is killed: no user is drawn twice."""
+"""Sent reports are kept, by any number of programs at once and whenever one is killed: no user is drawn twice."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ DAY = 20_000
 
 
 def admitted(folder: Path, policy: Policy, session: str, day: int = DAY) -> str:
-    """What a role says of ``session``, from the journal that it has on the disk."""
+    """A role's state of ``session``, from its journal on disk."""
     journal = Journal(folder / "journal.db")
     try:
         return policy.judge(

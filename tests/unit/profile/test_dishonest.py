@@ -234,7 +234,7 @@ PARTIES = ("p1", "p2", "p3")
 
 
 def endings(role: str, to: tuple[str, ...], step: str, alter: Alter, parts: Any = PARTS, **spec: Any) -> dict[str, str]:
-    """How the session ends for each party, by its own check, when ``role`` lies to the parties in ``to``."""
+    """The end of the session for each party, by its own check, when ``role`` lies to the parties in ``to``."""
     net, ended = network(3, 3), dict[str, str]()
     roles = honest(net, parts, **spec)
     liar = roles[role]

@@ -1,4 +1,4 @@
-"""What gains nothing is ranked behind what gains something, however large its values are."""
+"""A candidate without a gain ranks after all others, however large its values are."""
 
 from __future__ import annotations
 

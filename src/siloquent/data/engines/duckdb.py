@@ -146,7 +146,7 @@ class DuckDBEngine:
 
     @quiet
     def unreadable_lines(self) -> Mapping[LineFault, int]:
-        """How many lines of the source cannot be read, and why."""
+        """Counts of the source's unreadable lines, by fault."""
         return self._faults()
 
     def close(self) -> None:

@@ -110,7 +110,7 @@ class CsvRows:
         return pa.schema([(name, pa.string() if name in self.wanted else pa.null()) for name in self.names])
 
     def faults(self) -> dict[LineFault, int]:
-        """How many lines cannot be read, by what is wrong with them; reads the whole file."""
+        """Counts of unreadable lines, by fault; reads the whole file."""
         found: dict[LineFault, int] = {}
         for block in self._blocks():
             for line in block.others:
@@ -185,7 +185,7 @@ class CsvRows:
                 yield self._tested(data, ends, overlong)
 
     def _tested(self, data: bytes, ends: NDArray[np.int64], overlong: int) -> _Block:
-        """Which lines of ``data`` are well-formed by a test of all at once."""
+        """The lines of ``data``, the well-formed ones told apart by a test of all at once."""
         starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
         good = _well_formed(data, starts, ends, self.delimiter[0], len(self.names))
         lengths = ends - starts
@@ -240,7 +240,7 @@ class _Cutter:
             yield data, ends, overlong
 
     def _ends(self, data: bytes, inside: bool) -> NDArray[np.int64]:
-        """Where rows end: at each line feed, or at each that stands outside quotes."""
+        """The ends of rows: each line feed, or each one outside quotes."""
         view = np.frombuffer(data, np.uint8)
         ends = np.flatnonzero(view == _FEED)
         if self._spanning and (inside or b'"' in data):
@@ -252,7 +252,7 @@ class _Cutter:
 def _well_formed(
     data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], delimiter: int, columns: int
 ) -> NDArray[np.bool_]:
-    """Which lines Arrow reads as ``split_line`` does, shape (lines,); some others it would read as well."""
+    """True for lines that Arrow reads as ``split_line`` does, shape (lines,); False for some others that it would."""
     view = np.frombuffer(data, np.uint8)
     good = np.ones(len(ends), dtype=np.bool_)
     separators = np.flatnonzero(view == delimiter)

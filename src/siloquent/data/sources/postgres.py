@@ -64,7 +64,7 @@ _KINDS: dict[str, SourceKind] = {
 
 
 def _kind(name: str, category: str) -> SourceKind:
-    """Which kind of column a type of PostgreSQL is; texts (S) and enumerations (E) are known by their category."""
+    """The kind of column for a PostgreSQL type; texts (S) and enumerations (E) are known by their category."""
     return _KINDS.get(name, "text" if category in ("S", "E") else "other")
 
 

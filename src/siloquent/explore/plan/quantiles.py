@@ -47,7 +47,7 @@ def plan_quantile(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
     compiled = _compiled(query, schema, attribute)
     if all((part.column < 0).all() for part in compiled.parts):
         raise RequestError(
-            f"No row with a value of {attribute.name!r} can meet this condition, so there is no quantile.",
+            f"No row can meet this condition and have a value of {attribute.name!r}, so there is no quantile.",
             fix=f"siloquent show {schema.name}",
         )
     beta = float(query.promise.beta)
