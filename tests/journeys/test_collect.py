@@ -122,7 +122,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str, int]] = {
     "no service": (("perturb", "./shop.json", "three.jsonl", "-o", "./x.bin"), "--service NAME", 2),
     "an unknown service": (("perturb", "./shop.json", "three.jsonl", "--service", "order"), "Did you mean 'orders'", 2),
     "no rows": (("perturb", "./shop.json", "x.jsonl", "--service", "orders", "-o", "./x.bin"), "cannot be read", 2),
-    "rows that are none": (("perturb", "./shop.json", "shop.toml", "--service", "orders"), "Line 1 holds no rows", 2),
+    "rows that are none": (("perturb", "./shop.json", "shop.toml", "--service", "orders"), "Line 1 does not hold", 2),
     "no reports": (("ingest", "./shop.json", "./x.bin"), "cannot be read", 2),
     "no SQL": (("estimate", "./shop.json", "how many?"), "Expected SELECT", 2),
     "an unknown attribute": (("estimate", "./shop.json", "SELECT SUM(amuont) FROM orders"), "Did you mean 'amount'", 2),

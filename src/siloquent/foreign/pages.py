@@ -74,7 +74,7 @@ class Chunk:
 
     @property
     def at(self) -> int:
-        """The place of its first page. Writers may say 0 for no dictionary; DuckDB takes any too small place for that."""
+        """The place of its first page. An offset inside the magic bytes means that there is no dictionary."""
         return self.data_at if self.dictionary_at is None or self.dictionary_at < len(MAGIC) else self.dictionary_at
 
     def lies_within(self, size: int) -> bool:
