@@ -1,0 +1,166 @@
+"""Plant a fault in a copy of the library, run the tests that cover its line, and say whether one of them noticed."""
+
+from __future__ import annotations
+
+import ast
+import compileall
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from benchmarks.mutants.coverage import ROOT, Traced, run_tests
+from benchmarks.mutants.declared import Named
+from benchmarks.mutants.mutate import uses
+from benchmarks.mutants.places import Planted
+
+FIRST_TESTS, FIRST_SECONDS = 12, 12.0
+MORE_TESTS, MORE_SECONDS = 250, 120.0
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", re.MULTILINE)
+_UNKNOWN = re.compile(r"^ERROR: not found: (.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one fault ended. ``by``: the test that failed, "hang", or empty for one that no test noticed."""
+
+    fault: Planted | Named
+    by: str
+    tried: int
+
+    @property
+    def survived(self) -> bool:
+        """Whether no test noticed."""
+        return not self.by
+
+
+@contextmanager
+def copied(source: Path) -> Iterator[Path]:
+    """A copy of the library in a folder of its own, compiled, so that only what is changed is compiled again."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        copy = Path(folder) / "src"
+        shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        compileall.compile_dir(copy, quiet=2)
+        yield copy
+
+
+class Field:
+    """A copy of the library to plant faults in, and what is known of the tests.
+
+    Args:
+        copy: A folder with ``siloquent``, which nobody else uses.
+        tests: All traced tests.
+    """
+
+    def __init__(self, copy: Path, tests: Sequence[Traced], trees: Mapping[str, ast.Module]) -> None:
+        self.copy, self.tests = copy, tests
+        self.uses = uses(trees)
+        self.unsound: set[str] = set()
+
+    def judge(self, fault: Planted | Named) -> Verdict:
+        """Plant ``fault``, run tests until one fails, take it out again."""
+        covering = self.covering(fault)
+        with self._planted(fault), tempfile.TemporaryDirectory(prefix="mutants-compiled-") as new:
+            # A cache of compiled kernels would outlive a fault in one of them.
+            compiled = Path(new) if "kernels" in fault.file else self.copy.parent / "compiled"
+            first = within(covering, FIRST_TESTS, FIRST_SECONDS)
+            by = self._first_failing(first, compiled)
+            if by:
+                return Verdict(fault, by, len(first))
+            more = within(covering[len(first) :], MORE_TESTS, MORE_SECONDS)
+            return Verdict(fault, self._first_failing(more, compiled), len(first) + len(more))
+
+    def covering(self, fault: Planted | Named) -> list[Traced]:
+        """The tests that run the fault's lines: those of its own task and the quickest first, of each file in turn."""
+        masks: dict[str, int] = {}
+        for file, line in self._lines(fault):
+            masks[file] = masks.get(file, 0) | 1 << line
+        found = [
+            test
+            for test in self.tests
+            if test.name not in self.unsound and any(test.lines.get(file, 0) & mask for file, mask in masks.items())
+        ]
+        return in_turn(found, fault.file)
+
+    def _lines(self, fault: Planted | Named) -> Iterable[tuple[str, int]]:
+        if isinstance(fault, Named):
+            text = (self.copy / "siloquent" / fault.file).read_text("utf-8")
+            return [(fault.file, line) for line in fault.lines(text)]
+        one = fault.mutation
+        if one.binds:
+            return [place for name in one.binds for place in self.uses.get(name, ())]
+        return [(fault.file, line) for line in one.lines]
+
+    @contextmanager
+    def _planted(self, fault: Planted | Named) -> Iterator[None]:
+        file = self.copy / "siloquent" / fault.file
+        kept, times = file.read_bytes(), file.stat()
+        changed = (fault.mutation if isinstance(fault, Planted) else fault).apply(kept.decode())
+        file.write_text(changed, encoding="utf-8")
+        try:
+            yield
+        finally:
+            file.write_bytes(kept)
+            os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    def _first_failing(self, tests: Sequence[Traced], compiled: Path) -> str:
+        """The first that fails, "hang" if they do not end, empty if all pass."""
+        names = [test.name for test in tests if test.name not in self.unsound]
+        if not names:
+            return ""
+        seconds = 30 + 5 * sum(test.seconds for test in tests)
+        status, said = run_tests(names, self.copy, seconds=seconds, more={"NUMBA_CACHE_DIR": str(compiled)})
+        if status is None:
+            return "hang"
+        if status == 0:
+            return ""
+        unknown = {name.removeprefix(f"{ROOT}/") for name in _UNKNOWN.findall(said)}
+        if status == 4 and unknown and not self._is_planted_in_vain(unknown):
+            self.unsound |= unknown
+            return self._first_failing(tests, compiled)
+        failed = _FAILED.search(said)
+        return failed[1] if failed and status == 1 else names[0]
+
+    def _is_planted_in_vain(self, names: set[str]) -> bool:
+        """Whether tests that were not found are there without the fault, which then broke their import."""
+        with copied(ROOT / "src") as clean:
+            return run_tests([*sorted(names), "--collect-only"], clean, seconds=120, more={})[0] == 0
+
+    def check(self, verdicts: Sequence[Verdict]) -> list[Verdict]:
+        """The verdicts, those of tests that also fail without any fault reached once more without them."""
+        names = sorted({verdict.by for verdict in verdicts if verdict.by not in ("", "hang")})
+        failing: set[str] = set()
+        for start in range(0, len(names), 50):
+            some = names[start : start + 50]
+            _, said = run_tests(some, self.copy, seconds=1_200, more={}, stop_at_first=False)
+            failing |= {name for name in _FAILED.findall(said) if name in some}
+        self.unsound |= failing
+        return [self.judge(one.fault) if one.by in failing else one for one in verdicts]
+
+
+def within(tests: Sequence[Traced], most: int, seconds: float) -> list[Traced]:
+    """The first tests up to a number and a time, at least one."""
+    chosen: list[Traced] = []
+    for test in tests[:most]:
+        if chosen and sum(one.seconds for one in chosen) + test.seconds > seconds:
+            break
+        chosen.append(test)
+    return chosen
+
+
+def in_turn(tests: Sequence[Traced], file: str) -> list[Traced]:
+    """Of each test file the quickest test, then the second of each; files of the same task come first."""
+    task = PurePosixPath(file).parts[0]
+    by_file: dict[str, list[Traced]] = {}
+    for test in sorted(tests, key=lambda one: (one.seconds, one.name)):
+        by_file.setdefault(test.name.partition("::")[0], []).append(test)
+    ranked = [
+        (nth, task not in name, test.seconds, test.name, test)
+        for name, mine in by_file.items()
+        for nth, test in enumerate(mine)
+    ]
+    return [test for *_, test in sorted(ranked, key=lambda one: one[:4])]

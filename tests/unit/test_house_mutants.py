@@ -1,0 +1,223 @@
+"""Planted faults: each makes another program, in one place; the tests of a line are found, and they notice."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.mutants import coverage
+from benchmarks.mutants.coverage import Traced
+from benchmarks.mutants.declared import Equivalent, Named, change_of, named, stale
+from benchmarks.mutants.mutate import KINDS, Mutation, Signatures, mutations, uses
+from benchmarks.mutants.places import PLACES, Planted, everything, parse_library, place_of, sample
+from benchmarks.mutants.planting import Field, copied, in_turn, within
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src"
+
+
+def changed(source: str, kind: str) -> list[str]:
+    return [one.apply(source) for one in mutations(source) if one.kind == kind]
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "expected"),
+    [
+        ("number", "def f(): return 3", ["return 0", "return 2", "return 4", "return 6"]),
+        ("number", "def f(): return 0", ["return (-1)", "return 1"]),
+        ("number", "def f(): return 0.5", ["return (-0.5)", "return 0.0", "return 1.0", "return 1.5"]),
+        ("boolean", "def f(): return g(encoded=True)", ["return g(encoded=False)"]),
+        ("comparison", "def f(a, b): return a < b", ["return (a <= b)"]),
+        ("comparison", "def f(a, b): return 0 <= a != b", ["return (0 <= a == b)", "return (0 < a != b)"]),
+        ("arithmetic", "def f(a, b): return a * (b - a)", ["return (a + (b - a))", "return a * ((b + a))"]),
+        ("arithmetic", "def f(a, b): a += b", ["a -= b"]),
+        ("arithmetic", "def f(a): return -a", ["return (a)"]),
+        ("logic", "def f(a, b): return not a or b", ["return (a) or b", "return (not a and b)"]),
+        ("extreme", "def f(a, b): return max(a, b)", ["return (min(a, b))"]),
+        ("extreme", "def f(a): return math.ceil(a)", ["return (math.floor(a))"]),
+        ("argument", "def f(a): return g(a, side='right')", ["return (g(a))"]),
+        ("identity", "def f(a): return 2 * math.ceil(a)", ["return 2 * (a)"]),
+        ("call", "def f(a):\n    check(a)\n    return a", ["    pass"]),
+        ("guard", "def f(a):\n    if a > 1:\n        raise ValueError", ["    if False:"]),
+    ],
+)
+def test_each_kind_of_change(kind: str, source: str, expected: list[str]) -> None:
+    results = changed(source, kind)
+    assert len(results) == len(expected)
+    for part in expected:
+        assert any(line.endswith(part) for result in results for line in result.splitlines()), (part, results)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(a: tuple[int, 3] = x) -> Literal[4]: return a",
+        "@limit(3)\ndef f(a): return a",
+        "def f(a): raise ValueError(a + 1)",
+        "def f(a): assert a > 1",
+        "def f(a): return f'{a + 1}'",
+        "def f(a): log.info('rows', 3)",
+        "from a import b",
+        "if TYPE_CHECKING:\n    X = 3",
+        "Name = int | str",
+        "def f(a): return 'a' + a",
+    ],
+)
+def test_what_no_test_could_notice_is_left_alone(source: str) -> None:
+    assert mutations(source) == []
+
+
+def test_a_change_that_could_not_run_is_left_out() -> None:
+    signatures = Signatures()
+    signatures.read(ast.parse("def g(a: int, *, b, c=1) -> int: ...\n@dataclass\nclass H:\n    x: int\n    y: int = 2"))
+    found = mutations("def f():\n    return g(1, b=2, c=3) + H(x=1, y=2).x", signatures)
+    assert [one.new for one in found if one.kind == "argument"] == ["(g(1, b=2))", "(H(x=1))"]
+    assert [one.new for one in found if one.kind == "identity"] == ["(1)"]
+
+
+@pytest.fixture(scope="module")
+def library() -> dict[str, ast.Module]:
+    return parse_library(SOURCE)
+
+
+@pytest.fixture(scope="module")
+def found(library: dict[str, ast.Module]) -> list[Planted]:
+    return list(everything(SOURCE, library))
+
+
+def test_every_change_of_the_library_is_another_program_in_one_place(
+    library: dict[str, ast.Module], found: list[Planted]
+) -> None:
+    assert {one.mutation.kind for one in found} == set(KINDS)
+    for one in found[::97]:
+        text = (SOURCE / "siloquent" / one.file).read_text("utf-8")
+        result = one.mutation.apply(text)
+        before, after = ast.dump(library[one.file]), ast.dump(ast.parse(result))
+        assert before != after, one
+        kept = len(text.encode()) - (one.mutation.end - one.mutation.start)
+        assert len(result.encode()) == kept + len(one.mutation.new.encode())
+        assert text.encode()[: one.mutation.start] == result.encode()[: one.mutation.start]
+        compile(result, one.file, "exec")
+
+
+def test_a_sample_is_the_same_each_time_and_has_its_share_of_each_place(found: list[Planted]) -> None:
+    drawn = sample(found)
+    assert [str(one) for one in drawn] == [str(one) for one in sample(found)]
+    assert {place: sum(one.place == place for one in drawn) for place in PLACES} == {
+        place: number for place, (_, number) in PLACES.items()
+    }
+    assert len({(one.file, one.mutation.line) for one in drawn}) == len(drawn)
+    assert len(drawn) >= 150
+
+
+def test_measure_rooms_plans_privacy_ledger_and_federation_are_places(library: dict[str, ast.Module]) -> None:
+    for file in library:
+        folders = file.split("/")
+        wanted = (folders[0] in ("privacy", "ledger", "federation")) or any(
+            part in ("measure", "plan", "plan.py", "measure.py") for part in folders[1:]
+        )
+        assert (place_of(file) is not None) == wanted, file
+
+
+def test_what_is_written_down_speaks_of_lines_that_are_there(found: list[Planted]) -> None:
+    assert stale(found, SOURCE) == []
+
+
+def test_a_named_fault_whose_text_is_gone_fails_loudly() -> None:
+    fault = Named("a", "x.py", "return a + b", "return a")
+    assert fault.apply("def f(a, b):\n    return a + b\n") == "def f(a, b):\n    return a\n"
+    assert fault.lines("def f(a, b):\n    return a + b\n") == range(2, 3)
+    for text in ("def f(a, b):\n    return b + a\n", "return a + b\nreturn a + b\n"):
+        with pytest.raises(ValueError, match="holds its text"):
+            fault.apply(text)
+
+
+def test_an_equivalent_ends_with_its_statement() -> None:
+    one = planted("def f(a):\n    return a + 1\n", "number", "2")
+    known = Equivalent("privacy/x.py", "f", "return a + 1", change_of(one), "because")
+    assert known.matches(one)
+    assert not known.matches(planted("def f(a):\n    return a + 1  # more\n", "number", "2"))
+    assert not known.matches(planted("def f(a):\n    return a + 1\n", "number", "0"))
+
+
+def planted(source: str, kind: str, new: str) -> Planted:
+    (one,) = (each for each in mutations(source) if each.kind == kind and each.new == new)
+    return Planted("privacy", "privacy/x.py", one)
+
+
+def test_a_constant_is_covered_where_it_is_read() -> None:
+    trees = {"a.py": ast.parse("TOP = 2 * PART\nPART = 3\ndef f():\n    return TOP"), "b.py": ast.parse("import a")}
+    (one,) = (each for each in mutations("PART = 3") if each.new == "4")
+    assert one.binds == ("PART",)
+    assert uses(trees)["PART"] == {("a.py", 4)}
+
+
+def test_a_default_is_covered_by_the_body() -> None:
+    one: Mutation = next(iter(mutations("def f(a=1):\n    b = a\n    return b\n")))
+    assert one.lines == range(2, 4)
+
+
+def test_tests_of_the_task_and_quick_ones_come_first() -> None:
+    tests = [
+        Traced("tests/unit/sketch/t.py::a", 3.0, {}),
+        Traced("tests/unit/sketch/t.py::b", 1.0, {}),
+        Traced("tests/unit/synth/t.py::c", 0.1, {}),
+        Traced("tests/unit/synth/t.py::d", 0.1, {}),
+    ]
+    order = in_turn(tests, "sketch/measure/moments.py")
+    assert [test.name[-1] for test in order] == ["b", "c", "a", "d"]
+    assert [test.name[-1] for test in within(order, 3, 2.0)] == ["b", "c"]
+    assert [test.name[-1] for test in within(order, 3, 0.1)] == ["b"]
+
+
+def test_lines_of_an_earlier_text_move_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "src" / "siloquent"
+    source.mkdir(parents=True)
+    monkeypatch.setattr(coverage, "ROOT", tmp_path)
+    monkeypatch.setattr(coverage, "CACHE", tmp_path / "cache")
+    coverage.CACHE.mkdir()
+    (source / "moved.py").write_text("a\nb\nc\n", "utf-8")
+    coverage._keep_sources(tmp_path / "src")
+    digest = coverage._digests(tmp_path / "src")["moved.py"]
+    (source / "moved.py").write_text("new\na\nb2\nc\n", "utf-8")
+    assert coverage._moved("moved.py", 0b1000, digest) == 0b10000
+    assert coverage._moved("moved.py", 0b0100, digest) == 0b01000
+
+
+@pytest.fixture(scope="module")
+def clean_copy() -> Iterator[Path]:
+    with copied(SOURCE) as copy:
+        yield copy
+
+
+NOTICED = {
+    "profile: nobody shuffles": "tests/unit/profile/test_shuffles.py",
+}
+
+
+@pytest.mark.parametrize("name", NOTICED)
+def test_a_fault_is_noticed_and_leaves_no_trace(clean_copy: Path, library: dict[str, ast.Module], name: str) -> None:
+    (fault,) = (one for one in named() if one.name == name)
+    file = clean_copy / "siloquent" / fault.file
+    text = file.read_text("utf-8")
+    field = Field(clean_copy, [Traced(NOTICED[name], 1.0, {fault.file: (1 << 2_000) - 1})], library)
+    verdict = field.judge(fault)
+    assert verdict.by.startswith(NOTICED[name].partition("[")[0])
+    assert not verdict.survived
+    assert file.read_text("utf-8") == text
+
+
+def test_a_test_that_fails_without_the_fault_does_not_count(
+    clean_copy: Path, library: dict[str, ast.Module], tmp_path: Path
+) -> None:
+    file = tmp_path / "test_failing.py"
+    file.write_text("def test_always():\n    assert False\n", "utf-8")
+    fault, name = named()[0], f"{os.path.relpath(file, ROOT)}::test_always"
+    field = Field(clean_copy, [Traced(name, 1.0, {fault.file: (1 << 2_000) - 1})], library)
+    verdict = field.judge(fault)
+    assert verdict.by == name
+    assert field.check([verdict])[0].survived
