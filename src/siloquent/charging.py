@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.errors import KeyReused, NotAllowed, RequestError
 from siloquent.ledger import Account, Permit, Stored
-from siloquent.privacy import FREE, Composed, Event, Guarantee, accountant, digits, exact
+from siloquent.privacy import ATTO, FREE, Composed, Event, Guarantee, accountant, digits, exact
 from siloquent.releases.parts import Part
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def charged_for(schema: TableSchema, *stored: Stored) -> Fraction:
 
 def guarantee_of(schema: TableSchema, *stored: Stored) -> Guarantee:
     """The guarantee of settled measurements, the steps of one request in order: what was charged for them together."""
-    book, events = accountant(schema.budget.accountant), [one.event for one in stored]
+    book = accountant(schema.budget.accountant)
     charged, zcdp = charged_for(schema, *stored), book.name == "zcdp"
     return Guarantee(
         definition=book.name,
@@ -162,8 +162,9 @@ def guarantee_of(schema: TableSchema, *stored: Stored) -> Guarantee:
         spent_after=Fraction(stored[-1].table_after.amount, book.scale),
         epsilon=Fraction(0) if zcdp else charged,
         rho=charged if zcdp else Fraction(0),
-        delta=book.price(events[0] if len(events) == 1 else Composed(tuple(events))).delta,
+        delta=Fraction(sum(one.spent_after.delta - one.spent_before.delta for one in stored), ATTO),
         report_delta=schema.budget.delta - schema.budget.delta_events if zcdp else Fraction(1, 10**6),
+        spent_delta=Fraction(stored[-1].table_after.delta, ATTO),
     )
 
 

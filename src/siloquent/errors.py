@@ -29,13 +29,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import ClassVar
+from typing import Any, ClassVar
 
 MOST_NAMES = 40
 """Of the known names, a refusal lists so many."""
 
 
-class SiloquentError(Exception):
+class PortableError(Exception):
+    """An error that passes between processes with its fields: subclasses are not built from their message alone."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Class and message, then the fields as they are now."""
+        return _restore, (type(self), self.args), dict(vars(self))
+
+
+def _restore(kind: type[PortableError], args: tuple[object, ...]) -> PortableError:
+    """An error without its fields, which pickle and copy set afterwards."""
+    return kind.__new__(kind, *args)
+
+
+class SiloquentError(PortableError):
     """The root: catching it catches everything that siloquent raises on purpose."""
 
     code: str = "internal"  # an instance may narrow it, as ProtocolError does

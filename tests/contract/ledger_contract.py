@@ -24,6 +24,7 @@ from siloquent.privacy.events import (
     Event,
     GeometricTopK,
     NoiseReduction,
+    SampledGaussian,
 )
 
 TABLE = "visits@1"
@@ -34,6 +35,11 @@ REDUCTION = NoiseReduction((Fraction(10), Fraction(5), Fraction(2)), l1=1)
 def laplace(epsilon: Fraction | int | str) -> DiscreteLaplace:
     """An event that costs ``epsilon`` in a pure account."""
     return DiscreteLaplace(scale=1 / Fraction(epsilon), l1=1)
+
+
+def sampled(delta: Fraction) -> SampledGaussian:
+    """An event that has a delta."""
+    return SampledGaussian(Fraction(1, 10), Fraction(5), steps=1, epsilon=Fraction(1, 100), delta=delta)
 
 
 def open_visits(
@@ -200,12 +206,30 @@ class LedgerContract:
         assert reserved(ledger, laplace("0.6"), "k").cost == Cost(600_000_000)
 
     def test_delta_has_a_limit_of_its_own(self, ledger: Ledger) -> None:
+        open_visits(ledger, "1", accountant="zcdp", delta="1e-6")
+        reserved(ledger, sampled(Fraction(6, 10**7)))
+        with pytest.raises(BudgetExceeded, match="delta"):
+            reserved(ledger, sampled(Fraction(5, 10**7)))
+
+    def test_what_no_mechanism_makes_any_more_is_refused_and_what_was_charged_for_it_stays_readable(
+        self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from siloquent.ledger import rules
         from siloquent.privacy.events import StabilityThreshold
 
         open_visits(ledger, "1", accountant="zcdp", delta="1e-6")
-        reserved(ledger, StabilityThreshold(Fraction(6, 10**7)))
-        with pytest.raises(BudgetExceeded, match="delta"):
-            reserved(ledger, StabilityThreshold(Fraction(5, 10**7)))
+        old = StabilityThreshold(Fraction(1, 10**7))
+        with monkeypatch.context() as earlier:
+            earlier.setattr(rules, "require_current", lambda event: None)  # as an earlier version charged it
+            stored = ledger.settle(reserved(ledger, old, "k"), old, b"kept")
+            waiting = reserved(ledger, Composed((laplace("0.1"), old)), "waits")
+        for event in (old, Composed((laplace("0.1"), old)), Disjoint((old, Composed((old,))))):
+            with pytest.raises(NotAllowed, match="No mechanism makes"):
+                ledger.reserve(TABLE, event, key="new", digest=DIGEST)
+        assert ledger.account(TABLE).spent.delta == 2 * 10**11
+        assert ledger.reserve(TABLE, old, key="k", digest=DIGEST) == stored
+        assert ledger.settle(waiting, waiting.event, b"late").payload == b"late"
+        assert ledger.verify().ok
 
     def test_a_price_of_any_size_is_refused_in_one_short_entry(self, ledger: Ledger) -> None:
         open_visits(ledger, "1")

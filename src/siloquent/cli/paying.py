@@ -16,6 +16,7 @@ from siloquent.errors import RequestError, SiloquentError
 if TYPE_CHECKING:
     from siloquent.cli.commands import Options
     from siloquent.door import Session
+    from siloquent.privacy import Event
     from siloquent.schema import TableSchema
 
 # The options of every command that pays.
@@ -40,6 +41,10 @@ class Priced(Protocol):
     def price(self) -> Fraction:
         """What would be charged, in the account's epsilon or rho."""
 
+    @property
+    def event(self) -> Event:
+        """What would be reserved."""
+
 
 CHARGED = "the price is charged; asking again with the same --key costs no more"
 
@@ -50,10 +55,12 @@ def price_words(planned: Priced) -> str:
     from siloquent.privacy import accountant, digits, epsilon_of_zcdp
 
     budget = planned.schema.budget
-    words = f"{accountant(budget.accountant).symbol} {four_digits(planned.price, 'up')}"
+    book = accountant(budget.accountant)
+    words = f"{book.symbol} {four_digits(planned.price, 'up')}"
     if budget.accountant == "zcdp":
-        delta = budget.delta - budget.delta_events
-        words += f" (epsilon {digits(epsilon_of_zcdp(float(planned.price), float(delta)))} on its own)"
+        delta, own = budget.delta - budget.delta_events, book.price(planned.event).delta
+        at = f" at delta {digits(delta + own)}" if own else ""
+        words += f" (epsilon {digits(epsilon_of_zcdp(float(planned.price), float(delta)))}{at} on its own)"
     return words
 
 

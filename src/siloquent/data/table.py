@@ -19,7 +19,7 @@ from siloquent.data.layout import lay_out
 from siloquent.data.places import Column, name
 from siloquent.data.scans import COUNT, KEPT, Scan, count_kernel, group_query, spread, whole_sums
 from siloquent.errors import DataError, NotAllowed, RequestError, SiloquentError
-from siloquent.privacy import FREE
+from siloquent.privacy import Composed, Disjoint, Event
 from siloquent.schema import Block, TableSchema
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class PrivateTable:
         self._engine.close()
 
     def _require(self, permit: Permit) -> None:
-        if permit.event == FREE:
+        if _is_free(permit.event):
             raise NotAllowed("This permit paid for nothing, so it opens nothing.", fix="reserve what is to be released")
         self._permits.require_open(permit, account=self._schema.account)
 
@@ -284,3 +284,8 @@ class PrivateTable:
         except Exception:  # allowed: what fails over rows, and how, must not depend on them
             OWNER_LOG.exception("a measurement of %s failed", self.name)
         raise DataError(charged=True)
+
+
+def _is_free(event: Event) -> bool:
+    """Whether ``event`` stands for nothing at all, however it is put together."""
+    return isinstance(event, (Composed, Disjoint)) and all(_is_free(part) for part in event.parts)

@@ -139,6 +139,7 @@ class Keeper(ABC):
 
     def _charge(self, books: Books, row: PermitRow, event: Event, text: str) -> Permit | BudgetExceeded:
         line = line_of(books, row.account)
+        rules.require_current(event)
         cost = rules.admit(line, event)
         short = rules.lacking(line, cost)
         if short is not None:

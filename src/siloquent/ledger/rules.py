@@ -17,9 +17,12 @@ from siloquent.privacy.accountants import ATTO, AccountantName, Cost, accountant
 from siloquent.privacy.events import (
     ADD_REMOVE,
     ROW_ADD_REMOVE,
+    Composed,
     Disclosure,
+    Disjoint,
     Event,
     NoiseReduction,
+    StabilityThreshold,
     event_to_json,
     needs,
 )
@@ -144,6 +147,19 @@ def text_of(event: Event) -> str:
     if len(text) > LONGEST_EVENT:
         raise RequestError(f"An event may take {LONGEST_EVENT} characters, not {len(text)}.")
     return text
+
+
+def require_current(event: Event) -> None:
+    """Refuse new charges for what no mechanism makes; older entries are read and verified as before.
+
+    Raises:
+        NotAllowed: ``event`` holds a stability threshold, whose price says nothing about how it was drawn.
+    """
+    if isinstance(event, (Composed, Disjoint)):
+        for part in event.parts:
+            require_current(part)
+    if isinstance(event, StabilityThreshold):
+        raise NotAllowed(f"No mechanism makes {event.tag} any more.", fix="reserve the event of a mechanism")
 
 
 def admit(line: Sequence[Account], event: Event) -> Cost:

@@ -31,6 +31,8 @@ class Guarantee:
 
     ``epsilon`` is set for pure, approximate and local guarantees, ``rho`` for zCDP ones; amounts are exact.
     ``unit`` says whose presence is hidden ("one row", "all rows of one patient (at most 8 count)").
+    ``delta`` is what this release's own events have, ``spent_delta`` what all of the account's have so far. zCDP is told
+    as an epsilon at ``report_delta``, to which these are added.
     """
 
     definition: Definition
@@ -44,16 +46,31 @@ class Guarantee:
     delta: Fraction = Fraction(0)
     report_delta: Fraction = DEFAULT_DELTA
     reveals: str = ""
+    spent_delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         if self.definition == "input-privacy" and not self.reveals:
             raise RequestError("A guarantee of input privacy must say what it reveals.")
 
+    @property
+    def told_delta(self) -> Fraction:
+        """The delta at which ``epsilon_at()`` holds: in zCDP, that of the conversion and that of the events together."""
+        return self.report_delta + self.delta if self.definition == "zcdp" else self.delta
+
+    @property
+    def total_delta(self) -> Fraction:
+        """The delta at which ``total_epsilon()`` holds."""
+        return self.report_delta + self.spent_delta if self.definition == "zcdp" else self.spent_delta
+
     def epsilon_at(self, delta: Fraction | None = None) -> float:
-        """The epsilon of this release alone at ``delta`` (default: the account's reporting delta)."""
+        """The epsilon of this release alone at ``delta`` (default: ``told_delta``).
+
+        Raises:
+            RequestError: ``delta`` is not above what the release's events have already.
+        """
         if self.definition != "zcdp":
             return float(self.epsilon)
-        return epsilon_of_zcdp(float(self.rho), float(delta or self.report_delta))
+        return epsilon_of_zcdp(float(self.rho), float(self.report_delta if delta is None else delta - self.delta))
 
     def total_epsilon(self) -> float:
         """The epsilon of everything that the account has released so far, this release included."""
@@ -67,12 +84,15 @@ class Guarantee:
             return f"Not differential privacy: the silos keep their rows; the protocol reveals {self.reveals}."
         change = "added or removed" if self.adjacency == "add-remove" else "replaced"
         if self.definition == "zcdp":
-            at = f"at delta {digits(self.report_delta)}"
-            this = f"rho {digits(self.rho)}, which is epsilon {digits(self.epsilon_at())} {at}"
-            total = f"epsilon {digits(self.total_epsilon())} {at}"
+            own = f" and delta {digits(self.delta)}" if self.delta else ""
+            this = f"rho {digits(self.rho)}{own}, which is epsilon {digits(self.epsilon_at())} at delta "
+            this += digits(self.told_delta)
+            total = f"epsilon {digits(self.total_epsilon())} at delta {digits(self.total_delta)}"
         else:
-            plus = f" and delta {digits(self.delta)}" if self.delta else ""
-            this, total = f"epsilon {digits(self.epsilon)}{plus}", f"epsilon {digits(self.spent_after)}"
+            this, total = (
+                f"epsilon {digits(epsilon)}" + (f" and delta {digits(delta)}" if delta else "")
+                for epsilon, delta in ((self.epsilon, self.delta), (self.spent_after, self.spent_delta))
+            )
         if self.spent_after == self.spent_before:
             this = "nothing: it is computed from earlier answers"
         return (

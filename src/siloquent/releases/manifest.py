@@ -53,6 +53,8 @@ class Manifest:
 def guarantee_to_plain(guarantee: Guarantee) -> dict[str, str]:
     """A guarantee as text fields; amounts are exact fractions "num/den", the sentence is for people."""
     plain = {field.name: str(getattr(guarantee, field.name)) for field in fields(guarantee)}
+    if not guarantee.spent_delta:  # a field that came later: releases without it stay as they were
+        del plain["spent_delta"]
     return {**plain, "sentence": guarantee.sentence()}
 
 

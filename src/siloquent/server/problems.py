@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from siloquent.documents.problems import Problem, keep_details, problem_of
-from siloquent.errors import SiloquentError
+from siloquent.errors import PortableError, SiloquentError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -35,7 +35,7 @@ DESCRIBED: dict[str, Any] = {
 """Every failure in the API's description."""
 
 
-class Refused(Exception):
+class Refused(PortableError):
     """A request that the server itself refuses, before any task hears of it."""
 
     def __init__(self, status: int, code: str, detail: str, *, fix: str = "", headers: dict[str, str] | None = None):

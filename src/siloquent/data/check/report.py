@@ -18,8 +18,18 @@ Kind = Literal[
     "violated",
     "allowed",
     "not_checked",
+    "large_delta",
 ]
-NOTES: tuple[Kind, ...] = ("extra_column", "null", "outside", "unlisted", "over_max_rows", "allowed", "not_checked")
+NOTES: tuple[Kind, ...] = (
+    "extra_column",
+    "null",
+    "outside",
+    "unlisted",
+    "over_max_rows",
+    "allowed",
+    "not_checked",
+    "large_delta",
+)
 """Findings that are no fault: the declaration itself says what becomes of such rows."""
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -16,6 +18,8 @@ from siloquent.schema import TableSchema
 if TYPE_CHECKING:
     from siloquent.data.engines.base import Engine, LineFault
     from siloquent.data.table import PrivateTable
+
+LARGE_DELTA = Fraction(1, 1000)
 
 
 def check(table: PrivateTable, *, others: Mapping[str, PrivateTable] | None = None) -> CheckReport:
@@ -33,6 +37,7 @@ def check(table: PrivateTable, *, others: Mapping[str, PrivateTable] | None = No
     rows, found = value_findings(schema, columns, engine)
     known = {name: other.for_its_owner()[:2] for name, other in (others or {}).items()}
     findings = [
+        *_delta_findings(schema),
         *_line_findings(engine),
         *_extra_columns(schema, engine, {column.source for column in columns}),
         *found,
@@ -43,6 +48,20 @@ def check(table: PrivateTable, *, others: Mapping[str, PrivateTable] | None = No
         bounded_rows(columns, schema.unit, salt=salt, wanted=[]).subquery("bounded")
     )
     return CheckReport(schema.name, rows, int(engine.aggregate(counted).column("n")[0].as_py()), tuple(findings))
+
+
+def _delta_findings(schema: TableSchema) -> list[Finding]:
+    """A delta so large that the promise itself is weak."""
+    delta = schema.budget.delta
+    if delta <= LARGE_DELTA:
+        return []
+    sentence = (
+        f"delta is {float(delta):g}: to show 1 in {math.floor(1 / delta):,} units as they are would keep this promise, too; "
+        "choose it well below 1 / (number of units)."
+    )
+    return [
+        Finding("large_delta", "budget", 0, sentence, f'delta = "1e-6" under [budget] in schemas/{schema.name}.toml')
+    ]
 
 
 def _line_findings(engine: Engine) -> list[Finding]:

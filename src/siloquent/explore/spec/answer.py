@@ -125,7 +125,7 @@ class Answer:
         cost: dict[str, str] = {"account": self.cost.account, self.cost.symbol: digits(self.cost.amount, 6)}
         if self.guarantee.definition == "zcdp":
             cost["epsilon"] = digits(self.guarantee.epsilon_at())
-            cost["delta"] = digits(self.guarantee.report_delta)
+            cost["delta"] = digits(self.guarantee.told_delta)
         return {
             "schema": "siloquent/answer/1",
             "id": self.id,
