@@ -27,6 +27,7 @@ VALUES: dict[str, list[Any]] = {
     "dict[str, str] | None": [None, {"Retry-After": "3"}],
     "Iterable[str]": [[], ["visits", "visit", "wards"]],
 }
+NAMED: dict[str, list[Any]] = {"cause": list(CAUSES), "status": [404, 503]}
 OPTIONAL = {"siloquent.data.engines.spark", "siloquent.data.sources.spark"}
 
 
@@ -57,7 +58,7 @@ def examples(kind: type[BaseException]) -> Iterator[BaseException]:
         yield kind("what was wrong", 3)
         return
     own = list(inspect.signature(kind).parameters.values())
-    choices = [list(CAUSES) if one.name == "cause" else VALUES[str(one.annotation)] for one in own]
+    choices = [NAMED.get(one.name) or VALUES[str(one.annotation)] for one in own]
     for values in product(*choices):
         given = dict(zip((one.name for one in own), values, strict=True))
         by_place = [given.pop(one.name) for one in own if one.kind is not one.KEYWORD_ONLY]

@@ -31,8 +31,8 @@ class Guarantee:
 
     ``epsilon`` is set for pure, approximate and local guarantees, ``rho`` for zCDP ones; amounts are exact.
     ``unit`` says whose presence is hidden ("one row", "all rows of one patient (at most 8 count)").
-    ``delta`` is what this release's own events have, ``spent_delta`` what all of the account's have so far. zCDP is told
-    as an epsilon at ``report_delta``, to which these are added.
+    ``delta`` is what this release's own events have, ``spent_delta`` what all of the account's have so far. zCDP is
+    told as an epsilon at ``report_delta``, to which these are added.
     """
 
     definition: Definition
@@ -54,7 +54,7 @@ class Guarantee:
 
     @property
     def told_delta(self) -> Fraction:
-        """The delta at which ``epsilon_at()`` holds: in zCDP, that of the conversion and that of the events together."""
+        """The delta at which ``epsilon_at()`` holds: in zCDP, the conversion's plus the events'."""
         return self.report_delta + self.delta if self.definition == "zcdp" else self.delta
 
     @property

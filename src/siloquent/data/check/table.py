@@ -56,8 +56,8 @@ def _delta_findings(schema: TableSchema) -> list[Finding]:
     if delta <= LARGE_DELTA:
         return []
     sentence = (
-        f"delta is {float(delta):g}: to show 1 in {math.floor(1 / delta):,} units as they are would keep this promise, too; "
-        "choose it well below 1 / (number of units)."
+        f"delta is {float(delta):g}: to show 1 in {math.floor(1 / delta):,} units as they are would keep this promise, "
+        "too; choose it well below 1 / (number of units)."
     )
     return [
         Finding("large_delta", "budget", 0, sentence, f'delta = "1e-6" under [budget] in schemas/{schema.name}.toml')
