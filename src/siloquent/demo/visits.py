@@ -20,7 +20,7 @@ CHAPTERS = ("endocrine", "nervous", "circulatory", "respiratory", "digestive", "
 DIAGNOSES = tuple(f"{letter}{number}" for letter in "EGIJKM" for number in range(10, 18))
 WARDS = ("A", "B", "C", "D", "E", "F", "G", "icu")
 OUTCOMES = ("home", "transfer", "deceased")
-OLDEST, LONGEST_STAY, DEAREST = 105, 60, 40_000
+OLDEST, LONGEST_STAY, DEAREST = 104, 60, 40_000
 ICU, CIRCULATORY, DECEASED = WARDS.index("icu"), CHAPTERS.index("circulatory"), OUTCOMES.index("deceased")
 
 # One row a chapter: how likely each ward is. G takes children of any chapter, the ICU takes a few of everybody.

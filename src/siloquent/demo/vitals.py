@@ -24,7 +24,7 @@ VITALS = """\
 format = 1
 
 attribute = [
-  { name = "age", type = "integer", lo = 18, hi = 95, outside = "clamp", null = "drop", bins = { width = 7 } },
+  { name = "age", type = "integer", lo = 18, hi = 95, outside = "clamp", null = "drop", bins = { width = 6 } },
   { name = "bmi", type = "real", lo = 14, hi = 55, grid = 0.1, outside = "clamp", null = "drop" },
   { name = "systolic", type = "integer", lo = 80, hi = 220, outside = "clamp", null = "drop" },
   { name = "glucose", type = "integer", lo = 50, hi = 400, outside = "clamp", null = "drop" },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from siloquent.explore.release import rendered
 from siloquent.explore.spec import parse
 from siloquent.explore.spec.measured import measurements, request_in
 from siloquent.releases import Rendered
+from siloquent.schema import TOP_ALONE
 from siloquent.session import Session, limit_of_budget
 
 if TYPE_CHECKING:
@@ -37,10 +39,15 @@ def is_answer(stored: Stored) -> bool:
 def renderings(session: Session, schema: TableSchema, stored: Stored) -> Iterator[Rendered]:
     """The releases that ``stored`` can be the end of, by ``schema``; one, but for two steps that no key ties together.
 
+    None of an answer by bins that this version reads otherwise.
+
     Privacy:
         Post-processing of what the ledger keeps: no row is read, nothing is charged.
     """
     query = parse(request_in(stored.payload))
+    meaning = meaning_of(query, schema)
+    if TOP_ALONE in meaning and not _was_asked_as(session, schema, stored, schema.digest, {meaning}):
+        return
     course = chart(query, schema, left=limit_of_budget(schema.budget))
     if course.second is None:
         yield rendered(assemble(Progress(course).with_step(course.first, stored, True)))
@@ -89,10 +96,15 @@ def was_asked_under(session: Session, schema: TableSchema, stored: Stored, diges
 
     The reservation holds a hash of the asker, the question and the declaration; ``schema`` is today's.
     """
-    from dataclasses import replace
-
     query = parse(request_in(stored.payload))
     meanings = {meaning_of(query, schema), first_meaning_of(query, schema)}  # an older answer is verified all the same
+    return _was_asked_as(session, schema, stored, digest, meanings)
+
+
+def _was_asked_as(
+    session: Session, schema: TableSchema, stored: Stored, digest: str, meanings: set[tuple[str, ...]]
+) -> bool:
+    """As ``was_asked_under``, with one of ``meanings``."""
     account = session.ledger.account(stored.account)
     askers = {None, session.analyst, stored.account.partition("/")[2] or None}
     entries = session.ledger.entries(account=stored.account)

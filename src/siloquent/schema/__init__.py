@@ -1,6 +1,7 @@
 """Declarations: attributes, domains, constraints, units, budgets. Nothing here has ever seen a row."""
 
 from siloquent.schema.attribute import OTHER, OUTSIDE, Attribute
+from siloquent.schema.bins import TOP_ALONE, is_top_alone, rules_of_bins
 from siloquent.schema.constraints import (
     Comparison,
     Constraint,
@@ -18,6 +19,7 @@ __all__ = [
     "MOST_CELLS",
     "OTHER",
     "OUTSIDE",
+    "TOP_ALONE",
     "Adjacency",
     "Attribute",
     "Block",
@@ -32,5 +34,7 @@ __all__ = [
     "Place",
     "TableSchema",
     "Unit",
+    "is_top_alone",
     "parse_comparisons",
+    "rules_of_bins",
 ]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from siloquent.errors import RequestError, SchemaError
+from siloquent.schema.bins import bin_names
 from siloquent.schema.reading import microseconds, read_boolean, read_moment, read_number, read_text
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class Attribute:
     """A column's declaration. ``size`` cells, then OUTSIDE (-1); cells are the declared values, ``other``, NULL.
 
     ``lo``, ``hi``: Decimal for numbers, datetime for dates. ``grid``: in the column's own unit, seconds for dates.
-    ``edges``: of declared bins, first lo, last hi. ``null``: drop, cell, or value (NULL is read as ``null_value``).
+    ``edges``: of declared bins, first lo, last hi, which belongs to the last bin, or one step beyond hi.
+    ``null``: drop, cell, or value (NULL is read as ``null_value``).
     ``function`` and ``argument`` are set on derived attributes.
     """
 
@@ -130,7 +132,8 @@ class Attribute:
             return
         if self.is_temporal or any(a >= b for a, b in zip(self.edges, self.edges[1:], strict=False)):
             raise self._wrong("bins belong to numbers and their edges increase")
-        if self.edges[0] != self.lo or self.edges[-1] != self.hi:
+        beyond = Fraction(self.hi) + Fraction(self.grid or 1)  # type: ignore[arg-type]
+        if self.edges[0] != self.lo or (self.edges[-1] != self.hi and Fraction(self.edges[-1]) != beyond):
             raise self._wrong(f"its bins must begin at lo ({self.lo}) and end at hi ({self.hi})")
         if any(Fraction(edge) % Fraction(self.grid or 1) for edge in self.edges):
             raise self._wrong(f"its bin edges must be multiples of the grid {self.grid}")
@@ -302,17 +305,26 @@ class Attribute:
         value = self.lo + index * self.grid  # type: ignore[operator]
         return int(value) if self.kind == "integer" else float(value)
 
+    def bin_starts(self) -> NDArray[np.int64]:
+        """The first cell of each declared bin, shape (bins,). Edges lie on the grid, so this is exact."""
+        lo, grid = Fraction(self.lo or 0), Fraction(self.grid or 1)  # type: ignore[arg-type]
+        return np.array([int((Fraction(edge) - lo) / grid) for edge in self.edges[:-1]], dtype=np.int64)
+
     def bin_of(self) -> NDArray[np.int64]:
         """Which bin each cell falls into, shape (size + 1,), the last entry for OUTSIDE (-1); NULL's cell is a bin."""
-        inner = np.array([float(edge) for edge in self.edges[1:-1]])
-        bins = np.searchsorted(inner, self.points().astype(float), side="right")
+        self._check_points()
+        bins = np.searchsorted(self.bin_starts()[1:], np.arange(self.steps), side="right")
         extra = [len(self.edges) - 1] if self.null == "cell" else []
         return np.concatenate([bins, extra, [OUTSIDE]]).astype(np.int64)
 
-    def bin_labels(self) -> list[str | None]:
-        """The bins' names in order: ``[0, 5)``, the last one closed, then None for NULL where NULL is a cell."""
-        names: list[str | None] = [f"[{a}, {b})" for a, b in zip(self.edges, self.edges[1:], strict=False)]
-        names[-1] = f"[{self.edges[-2]}, {self.edges[-1]}]"
+    def bin_labels(self) -> list[Any]:
+        """The bins' names in order, then None for NULL where NULL is a cell.
+
+        ``[0, 5)``, the last one closed; values by themselves where every bin is as wide as the grid.
+        """
+        starts = self.bin_starts().tolist()
+        every = len(starts) == self.steps and self.edges[-1] != self.hi
+        names: list[Any] = [self.label(i) for i in starts] if every else list(bin_names(self, starts))
         return [*names, None] if self.null == "cell" else names
 
 

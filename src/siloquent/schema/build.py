@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from siloquent.errors import SchemaError
 from siloquent.schema.attribute import FUNCTIONS, STEP_SECONDS, Attribute, Bound
+from siloquent.schema.bins import MAX_BINS, cut_by_width
 from siloquent.schema.constraints import (
     Constraint,
     DenialConstraint,
@@ -176,14 +177,14 @@ def _attribute(column: ColumnEntry, *, function: str = "", argument: str = "") -
         other=column.other,
         null=null,
         null_value=null_value,
-        edges=_edges(column, lo, hi),
+        edges=_edges(column, lo, hi, grid),
         max_bytes=column.max_bytes or 0,
         function=function,
         argument=argument,
     )
 
 
-def _edges(column: ColumnEntry, lo: Bound, hi: Bound) -> tuple[Decimal, ...]:
+def _edges(column: ColumnEntry, lo: Bound, hi: Bound, grid: Decimal | None) -> tuple[Decimal, ...]:
     if column.bins is None or not isinstance(lo, Decimal) or not isinstance(hi, Decimal):
         return ()
     if (column.bins.width is None) == (column.bins.edges is None):
@@ -194,10 +195,12 @@ def _edges(column: ColumnEntry, lo: Bound, hi: Bound) -> tuple[Decimal, ...]:
             raise SchemaError(f"Attribute {column.name!r}: bins need at least two edges.")
         return edges
     width = _decimal(column.bins.width, column.name)
-    if width <= 0 or (hi - lo) / width > 100_000:
-        raise SchemaError(f"Attribute {column.name!r}: bins have a width above 0 and number at most 100,000.")
-    inner = [lo + width * i for i in range(1, int((hi - lo) / width) + 1) if lo + width * i < hi]
-    return (lo, *inner, hi) if hi > lo else ()
+    if grid is None or hi < lo:
+        return ()  # the attribute itself says what is wrong with its bounds and grid
+    cut = cut_by_width(lo, hi, grid, width) if width > 0 else None
+    if cut is None:
+        raise SchemaError(f"Attribute {column.name!r}: bins have a width above 0 and number at most {MAX_BINS:,}.")
+    return cut
 
 
 def _derived(column: DerivedEntry, domain: Domain) -> Attribute:

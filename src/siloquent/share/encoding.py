@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -156,8 +155,7 @@ def _cuts_of(attribute: Attribute) -> Integers:
         return np.zeros(0, dtype=np.int64)
     if not attribute.edges:
         return np.arange(1, attribute.steps, dtype=np.int64)
-    lo, grid = Fraction(attribute.lo or 0), Fraction(attribute.grid or 1)  # type: ignore[arg-type]
-    return np.array([int((Fraction(edge) - lo) / grid) for edge in attribute.edges[1:-1]], dtype=np.int64)
+    return attribute.bin_starts()[1:]
 
 
 def _width_of(attribute: Attribute) -> int:

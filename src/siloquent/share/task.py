@@ -14,6 +14,7 @@ import numpy as np
 from siloquent.charging import Charge, part_of, request_digest, require_planned
 from siloquent.errors import NotAllowed, RequestError
 from siloquent.ledger import Permit, Stored
+from siloquent.schema import rules_of_bins
 from siloquent.share import estimate, measure
 from siloquent.share.encoding import Integers, encoding_of
 from siloquent.share.estimate import Advice, Fit
@@ -89,7 +90,9 @@ def reserved(
 def charge_of(session: Session, spec: ShareSpec, *, key: str | None, max_cost: str | None, also: str) -> Charge:
     """How the ledger is asked for a release of ``spec``."""
     schema, account = session.schema(spec.table), session.account(spec.table)
-    digest = request_digest(session, account, schema, "share", json.dumps(spec_to_plain(spec), sort_keys=True), also)
+    asked = json.dumps(spec_to_plain(spec), sort_keys=True)
+    rules = rules_of_bins(schema.domain[name] for name in spec.features)
+    digest = request_digest(session, account, schema, "share", asked, also, *rules)
     return Charge(key, account, digest, max_cost, what="release", dearer="a smaller budget")
 
 

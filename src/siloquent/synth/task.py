@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from siloquent.charging import Charge, guarantee_of, request_digest, require_planned
 from siloquent.ledger import Permit, Stored
+from siloquent.schema import rules_of_bins
 from siloquent.synth.engines import Learner, Plan, learned, learner_for, measured_by, model_by, plan
 from siloquent.synth.measure import Journal
 from siloquent.synth.references import reference_digests, reference_tables
@@ -56,7 +57,8 @@ def synthesize(
         before a row is read. Model, rows and every further draw are post-processing and free.
     """
     schema, account = session.schema(spec.table), session.account(spec.table)
-    digest = request_digest(session, account, schema, "synth", spec.canonical(), reference_digests(spec))
+    rules = rules_of_bins(schema.domain.attributes)
+    digest = request_digest(session, account, schema, "synth", spec.canonical(), reference_digests(spec), *rules)
     charge = Charge(key, account, digest, max_cost, what="synthesis", dearer="a smaller budget")
     chosen = plan(spec, schema)
     extra = reference_tables(chosen)

@@ -1,12 +1,12 @@
 """The rules that a question is read by, where they were not always the same.
 
 Conditions and keys that compute with fractions are evaluated exactly, where earlier versions rounded to doubles: their
-old answers are answers of other questions.
+old answers are answers of other questions. So are those by bins one of which begins at hi.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
@@ -15,8 +15,8 @@ from typing import Any
 from siloquent.errors import UnknownName
 from siloquent.explore.plan.numbers import is_fraction
 from siloquent.explore.spec.predicate import Arithmetic, Call, Column, Compare, InList, Through, Value
-from siloquent.explore.spec.query import Query
-from siloquent.schema import Attribute, TableSchema
+from siloquent.explore.spec.query import Cube, GroupBy, Query, SomeGroups
+from siloquent.schema import Attribute, TableSchema, rules_of_bins
 
 EXACT = "exact fractions"
 _DIGITS = 15  # decimals of so many digits keep their order as doubles
@@ -24,7 +24,21 @@ _DIGITS = 15  # decimals of so many digits keep their order as doubles
 
 def rules_of(query: Query, schema: TableSchema) -> tuple[str, ...]:
     """The part of the identity of ``query`` beside its text; empty for questions that were always read alike."""
-    return (EXACT,) if any(_is_exact(node, query, schema) for node in _nodes(query)) else ()
+    exact = (EXACT,) if any(_is_exact(node, query, schema) for node in _nodes(query)) else ()
+    return (*exact, *rules_of_bins(_keys(query, schema)))
+
+
+def _keys(query: Query, schema: TableSchema) -> Iterator[Attribute]:
+    """The attributes by whose declared bins ``query`` may group."""
+    workload = query.workload
+    groups = workload.all_groups if isinstance(workload, SomeGroups) else workload
+    names: Sequence[str] = groups.attributes if isinstance(groups, Cube) else ()
+    expressions = groups.keys if isinstance(groups, GroupBy) else [Column(name) for name in names]
+    for key in expressions:
+        attribute = _attribute(key.name, query, schema) if isinstance(key, Column) else None
+        attribute = key.attribute if isinstance(key, Through) else attribute
+        if attribute is not None:
+            yield attribute
 
 
 def _is_exact(node: object, query: Query, schema: TableSchema) -> bool:

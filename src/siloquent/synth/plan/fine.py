@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,19 +29,13 @@ def fine_of(attribute: Attribute, cuts: tuple[int, ...] = (), *, clear: float | 
     if not (attribute.is_numeric or attribute.is_temporal):
         return Fine(attribute, np.arange(size), 0, tuple(sorted(cuts)))
     if attribute.edges:
-        starts = np.array(_edge_places(attribute), dtype=np.int64)
+        starts = attribute.bin_starts()
     else:
         most = MOST_FINE if clear is None else min(max(int(clear), FEWEST_FINE), MOST_FINE)
         parts = steps if steps <= most else min(most, FIRST_PARTS)
         starts = np.arange(parts, dtype=np.int64) * steps // parts
     starts = np.union1d(starts, [cut for cut in cuts if 0 < cut < steps]).astype(np.int64)
     return Fine(attribute, np.concatenate([starts, extra]).astype(np.int64), len(starts), tuple(sorted(cuts)))
-
-
-def _edge_places(attribute: Attribute) -> list[int]:
-    """The first cell of each declared bin; edges are on the grid, so this is exact."""
-    lo, grid = Fraction(attribute.lo), Fraction(attribute.grid or 1)  # type: ignore[arg-type]
-    return [int((Fraction(edge) - lo) / grid) for edge in attribute.edges[:-1]]
 
 
 def levels_of(fine: Fine, *, clear: float | None = None) -> int:

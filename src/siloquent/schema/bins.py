@@ -1,0 +1,54 @@
+"""Declared bins of a number: the groups that a width makes, and the rule of reading that had to be named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from siloquent.schema.attribute import Attribute
+
+MAX_BINS = 100_000
+TOP_ALONE = "bins end one step beyond hi"
+"""Earlier versions put a value ``hi`` at which a bin begins into the bin before it: they answered by other groups."""
+
+
+def cut_by_width(lo: Decimal, hi: Decimal, grid: Decimal, width: Decimal) -> tuple[Decimal, ...] | None:
+    """The edges of bins of ``width`` from ``lo`` on, which hold every value up to ``hi``; None if there are too many.
+
+    The last edge is ``hi``, which belongs to the last bin; where a bin begins at ``hi``, it is one step beyond.
+
+    >>> [str(edge) for edge in cut_by_width(Decimal(0), Decimal(4), Decimal(1), Decimal(2)) or ()]
+    ['0', '2', '4', '5']
+    """
+    last = (Fraction(hi) - Fraction(lo)) // Fraction(width)
+    if last >= MAX_BINS:
+        return None
+    with localcontext(Context(prec=1_000)):  # sums of decimals must not be rounded
+        starts = [lo, *(lo + width * number for number in range(1, last + 1))]
+        return (*starts, hi + grid) if starts[-1] == hi else (*starts, hi)
+
+
+def is_top_alone(attribute: Attribute) -> bool:
+    """Whether the last edge lies one step beyond ``hi``."""
+    return bool(attribute.edges) and attribute.edges[-1] != attribute.hi
+
+
+def rules_of_bins(attributes: Iterable[Attribute]) -> tuple[str, ...]:
+    """What the identity of a request names beside its text if it reads the bins of ``attributes``.
+
+    Empty for bins that every version read alike, so that their keys stay as they are.
+    """
+    return (TOP_ALONE,) if any(is_top_alone(attribute) for attribute in attributes) else ()
+
+
+def bin_names(attribute: Attribute, starts: Sequence[int]) -> list[str]:
+    """The names of the bins that begin at ``starts``: ``[0, 5)``, and what the last one holds, up to ``hi``."""
+    edges = attribute.edges
+    names = [f"[{a}, {b})" for a, b in pairwise(edges)]
+    is_one_value = is_top_alone(attribute) and starts[-1] == attribute.steps - 1
+    names[-1] = f"[{attribute.hi}]" if is_one_value else f"[{edges[-2]}, {attribute.hi}]"
+    return names
