@@ -61,9 +61,10 @@ def rows(options: Options) -> Iterator[Row]:
             ours = cpu_ms(lambda: session.ask(QUESTION), 60)
         parts = "parse, plan, reserve, scan, noise, settle, estimate"
         yield Row("latency-ask", ours=ours, goal=5.0, unit="CPU ms", how=f"{parts}, ledger on disk; {how}")
+    yield from _prefixes(options)
     for count in (20, 2_000):
         if options.wants(f"plan-ranges-{count}"):
-            cpu, memory = _apart(count)
+            cpu, memory = _apart(f"planned_ranges({count})")
             how = f"EXPLAIN of {count:,} ranges over {VALUES:,} values, peak above that of an idle process"
             yield Row(f"plan-ranges-{count}-cpu", ours=cpu, goal=1.0, unit="CPU s", how=how)
             yield Row(f"plan-ranges-{count}-memory", ours=memory, goal=200.0, unit="MB", how=how)
@@ -78,21 +79,9 @@ def rows(options: Options) -> Iterator[Row]:
 
 def planned_ranges(count: int) -> tuple[float, float]:
     """CPU seconds and more memory in MB of a plan with ``count`` ranges over a million values; in a fresh process."""
-    schema = f"""
-format = 1
-attribute = [{{ name = "t", type = "integer", lo = 0, hi = {VALUES - 1}, outside = "clamp", null = "drop" }}]
-[table]
-name = "wide"
-adjacency = "add-remove"
-unit = {{ kind = "row" }}
-[budget]
-accountant = "zcdp"
-rho = "1000"
-delta = "1e-6"
-"""
     step = VALUES // (2 * count)
     ranges = ", ".join(f"t BETWEEN {i * step} AND {VALUES // 2 + i * step}" for i in range(count))
-    query, table = parse(f"BIN wide ON COUNT(*) WHERE W = {{{ranges}}} ERROR 5000"), sq.read_schema(schema)
+    query, table = parse(f"BIN wide ON COUNT(*) WHERE W = {{{ranges}}} ERROR 5000"), sq.read_schema(_wide("zcdp"))
     plan(parse("SELECT COUNT(*) FROM wide ERROR 100"), table, left=PLENTY)  # imports are not counted
     before, start = _peak_mb(), time.process_time()
     plan(query, table, left=PLENTY)
@@ -106,11 +95,60 @@ def _peak_mb() -> float:
     return int(line.split()[1]) / 1_024
 
 
-def _apart(count: int) -> tuple[float, float]:
-    code = f"from benchmarks.explore_latency import planned_ranges; print(*planned_ranges({count}))"
+def _apart(call: str) -> tuple[float, ...]:
+    """What a function of this module finds in a fresh process."""
+    code = f"from benchmarks import explore_latency as here; print(*here.{call})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    cpu, memory = map(float, done.stdout.split())
-    return cpu, memory
+    return tuple(map(float, done.stdout.split()))
+
+
+def _wide(accountant: str) -> str:
+    """A table with one attribute of a million values and plenty of budget."""
+    budget = 'rho = "1000"\ndelta = "1e-6"' if accountant == "zcdp" else 'epsilon = "1000"'
+    return f"""
+format = 1
+attribute = [{{ name = "t", type = "integer", lo = 0, hi = {VALUES - 1}, outside = "clamp", null = "drop" }}]
+[table]
+name = "wide"
+adjacency = "add-remove"
+unit = {{ kind = "row" }}
+[budget]
+accountant = "{accountant}"
+{budget}
+"""
+
+
+def _prefixes(options: Options) -> Iterator[Row]:
+    how = f"PREFIX of 2,000 answers over {VALUES:,} values, in a fresh process; memory: peak of both and of the session"
+    for accountant in ("pure", "zcdp"):
+        name = f"prefix-2000-{accountant}"
+        if options.wants(name):
+            figures = _apart(f"planned_prefix({accountant!r}, 2_000)")
+            parts = (("plan", 1.0, "CPU s"), ("ask", 0.1, "CPU s"), ("memory", 200.0, "MB"))
+            for (part, goal, unit), ours in zip(parts, figures, strict=True):
+                yield Row(f"{name}-{part}", ours=ours, goal=goal, unit=unit, how=how)
+
+
+def planned_prefix(accountant: str, count: int) -> tuple[float, float, float]:
+    """CPU seconds of a plan for ``count`` nested answers and of a warm ask, and how many MB both took at most."""
+    import numpy as np
+    import pyarrow as pa
+
+    def text(answers: int, more: str = "") -> str:
+        return f"BIN wide ON COUNT(*) WHERE W = PREFIX(t, 100, {100 * answers}, 100) ERROR 5000 {more}"
+
+    schema = sq.read_schema(_wide(accountant))
+    plan(parse(text(1_100)), schema, left=PLENTY)  # imports are not counted
+    before, start = _peak_mb(), time.process_time()
+    plan(parse(text(count)), schema, left=PLENTY)
+    planning = time.process_time() - start
+    with tempfile.TemporaryDirectory() as folder:
+        sq.create_workspace(f"{folder}/w")
+        with sq.open(f"{folder}/w") as session:
+            rows = np.random.default_rng(1).integers(0, VALUES, 50_000)
+            session.add_frame(schema, pa.table({"t": rows}))
+            asking = cpu_ms(lambda: session.ask(text(count, "REUSE NONE")), 10) / 1_000
+    return planning, asking, _peak_mb() - before
 
 
 def _new_plan(accountant: str, cells: int) -> float:

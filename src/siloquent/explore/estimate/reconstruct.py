@@ -94,7 +94,9 @@ def values_of(compiled: Compiled, measured: Measured) -> list[Fraction]:
     values = reconstructed(compiled, measured.strategy, np.array(measured.values, dtype=np.int64))
     _require(values is not None)
     assert values is not None
-    return [Fraction(round(value * PARTS_OF_A_STEP), PARTS_OF_A_STEP) * compiled.grid for value in values.tolist()]
+    step = compiled.grid / PARTS_OF_A_STEP
+    parts = (round(value * PARTS_OF_A_STEP) for value in values.tolist())
+    return [Fraction(part * step.numerator, step.denominator) for part in parts]
 
 
 def step_of(compiled: Compiled, measured: Measured) -> Fraction:
@@ -116,10 +118,17 @@ def _with_intervals(
 ) -> Estimate:
     chosen = chosen_by(query.having or query.top, values)
     name = query.alias or (f"sum_{compiled.attribute}" if isinstance(query.aggregate, Sum) else "count")
-    rows = tuple(
-        (*compiled.labels[i], *shown(values[i], values[i] - alpha, values[i] + alpha, whole=whole)) for i in chosen
-    )
+    rows = tuple((*compiled.labels[i], *_within(values[i], alpha, whole=whole)) for i in chosen)
     return Estimate((*compiled.keys, name, "low", "high"), rows)
+
+
+def _within(value: Fraction, alpha: Fraction, *, whole: bool) -> tuple[int | float, int | float, int | float]:
+    """As ``shown`` for value - alpha and value + alpha, without fractions of them: answers may be thousands."""
+    if whole:
+        return shown(value, value - alpha, value + alpha, whole=True)
+    bottom = value.denominator * alpha.denominator
+    middle, room = value.numerator * alpha.denominator, alpha.numerator * value.denominator
+    return float(value), _ratio_below(middle - room, bottom), -_ratio_below(-middle - room, bottom)
 
 
 def shown(
@@ -133,5 +142,10 @@ def shown(
 
 def float_below(value: Fraction) -> float:
     """The largest float that is not above ``value``."""
-    near = float(value)
-    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+    return _ratio_below(value.numerator, value.denominator)
+
+
+def _ratio_below(top: int, bottom: int) -> float:
+    near = top / bottom
+    over, under = near.as_integer_ratio()
+    return near if over * bottom <= top * under else math.nextafter(near, -math.inf)

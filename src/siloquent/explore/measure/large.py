@@ -20,7 +20,8 @@ from siloquent.maths.strategies.layered import Layered, Shapes, chunk_rows, lapl
 from siloquent.maths.strategies.sparse import Sparse
 
 MOST_CELLS, MOST_ENTRIES = 2**18, 5 * 10**8
-_SEEN = 48
+_SEEN = 24
+_GOLDEN = (math.sqrt(5) - 1) / 2
 
 _offers: Kept[Offer | None] = Kept(
     2**28, lambda one: 0 if one is None else sum(matrix.nbytes for matrix in one.matrices) + 1_000
@@ -122,7 +123,9 @@ class _Gridded:
         self.answers = np.flatnonzero(sums)
 
     def strategy(self, norm: Norm, weight: float, bits: int) -> Layered:
-        picked = np.unique(np.linspace(0, len(self.answers) - 1, _SEEN).astype(np.int64))
+        # Evenly spaced answers might all end where a tree's wide nodes do, and its narrow ones would get no weight.
+        spread = np.arange(1, _SEEN + 1) * _GOLDEN % 1 * len(self.answers)
+        picked = np.unique(np.append(spread.astype(np.int64), [0, len(self.answers) - 1]))
         seen = np.concatenate([self._laid(i, i + 1) for i in self.answers[picked].tolist()])
         return layered(self.shape, seen, norm=norm, weight=weight, bits=bits)
 

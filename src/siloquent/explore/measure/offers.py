@@ -23,8 +23,8 @@ from siloquent.maths.strategies import Calibrated, gaussian_strategy, laplace_st
 from siloquent.maths.strategies.base import QUANTUM_BITS, Norm, reconstruct
 from siloquent.maths.strategies.sparse import Sparse
 
-MOST_COLUMNS, MOST_ANSWERS, MOST_WEIGHTS = 2_048, 10_000, 2 * 10**7
-MOST_RANKED_ANSWERS = 1_000
+MOST_COLUMNS, MOST_ANSWERS, MOST_WEIGHTS = 1_024, 10_000, 2 * 10**7
+MOST_RANKED_ANSWERS, MOST_RANKED_COLUMNS = 1_000, 2_048  # a list compares answers: for that R must be dense
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,9 +63,11 @@ def laplace_offer(compiled: Compiled, beta: float, *, two_sided: bool) -> Offer 
     return _offers.get((*key, *_moves(compiled)), make)
 
 
-def gaussian_offer(compiled: Compiled, beta: float, *, two_sided: bool, bits: int) -> Offer | None:
-    """The cheapest strategy for discrete Gaussian noise, in quanta of 2^-bits."""
-    if not _can_offer(compiled):
+def gaussian_offer(
+    compiled: Compiled, beta: float, *, two_sided: bool, bits: int, columns: int = MOST_COLUMNS
+) -> Offer | None:
+    """The cheapest strategy for discrete Gaussian noise, in quanta of 2^-bits, for parts of so many ``columns``."""
+    if not _can_offer(compiled, columns):
         return None
     key = ("gaussian", compiled.shape, beta, two_sided)
 
@@ -90,7 +92,7 @@ def top_offer(compiled: Compiled, beta: float, k: int, *, bits: int) -> Offer | 
         return None
 
     def make() -> Offer | None:
-        found = gaussian_offer(compiled, beta, two_sided=True, bits=bits)
+        found = gaussian_offer(compiled, beta, two_sided=True, bits=bits, columns=MOST_RANKED_COLUMNS)
         back = None if found is None else _back(compiled, tuple(m for m in found.matrices if not isinstance(m, Sparse)))
         if found is None or back is None:
             return None
@@ -154,10 +156,10 @@ def _moves(compiled: Compiled) -> tuple[object, ...]:
     return compiled.replace_one, compiled.rows, None if summed is None else (summed.lowest, summed.highest)
 
 
-def _can_offer(compiled: Compiled) -> bool:
+def _can_offer(compiled: Compiled, most: int = MOST_COLUMNS) -> bool:
     columns = sum(part.columns for part in compiled.parts)
     largest = max(part.columns for part in compiled.parts)
-    small = largest <= MOST_COLUMNS and compiled.answers <= MOST_ANSWERS and compiled.answers * columns <= MOST_WEIGHTS
+    small = largest <= most and compiled.answers <= MOST_ANSWERS and compiled.answers * columns <= MOST_WEIGHTS
     return small and not compiled.disjoint and columns > 1
 
 

@@ -14,6 +14,7 @@ from siloquent.maths.sensitivity import Sensitivity
 from siloquent.schema import Block
 
 Integers = NDArray[np.int64]
+_AT_ONCE = 250_000  # weights
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,8 +54,10 @@ class Part:
 
     def add_up(self, columns: NDArray[Any]) -> NDArray[Any]:
         """W_B ``columns``."""
-        if self.weights is not None:
-            return np.asarray(self.weights @ columns)
+        if self.weights is not None:  # multiplying makes wide numbers of them: some rows at a time
+            size = max(1, _AT_ONCE // max(1, self.columns))
+            lows = range(0, max(1, len(self.weights)), size)
+            return np.concatenate([self.weights[low : low + size] @ columns for low in lows])
         return np.cumsum(columns) if self.running else columns
 
     def fold(self, cells: NDArray[Any]) -> NDArray[Any]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.explore.plan.compiled import Compiled, Integers
-from siloquent.maths.strategies.base import reconstruct
+from siloquent.maths.strategies.base import least_squares, reconstruct
 from siloquent.maths.strategies.sparse import Sparse
 
 Matrix = Integers | Sparse
@@ -33,14 +33,21 @@ def reconstructed(
     """The answers from noisy ``values`` of all matrices, shape (answers,); None if the values do not determine them."""
     if len(values) != sum(len(matrix) for matrix in matrices):
         return None
-    dense = tuple(matrix for matrix in matrices if not isinstance(matrix, Sparse))
-    if len(dense) == len(matrices):
-        backs = reconstructions(compiled, dense)
-        return None if backs is None else np.asarray(np.hstack(backs) @ values.astype(np.float64))
     total, done = np.zeros(compiled.answers), 0
     for part, matrix in zip(compiled.parts, matrices, strict=True):
         noisy = values[done : done + len(matrix)]
         done += len(matrix)
+        if not part.columns:
+            continue
         if isinstance(matrix, Sparse):
             total += part.add_up(matrix.least_squares(noisy))
+            continue
+        columns = least_squares(matrix, noisy)
+        if columns is not None:
+            total += part.add_up(columns)
+            continue
+        back = reconstruct(part.matrix, matrix)
+        if back is None:
+            return None
+        total += back @ noisy.astype(np.float64)
     return total

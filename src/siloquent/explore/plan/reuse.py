@@ -86,6 +86,8 @@ def blend(
     """The cheapest answer that draws from ``past``; None if none is cheaper than ``below`` (epsilon or rho)."""
     if sum(part.columns for part in compiled.parts) > MOST_CELLS or compiled.answers > MOST_ANSWERS:
         return None
+    if not any(one.pieces for one in past):
+        return None
     law = _gaussian if schema.budget.accountant == "zcdp" else _laplace
     with one_thread():
         evidence = gather(compiled, schema, past)

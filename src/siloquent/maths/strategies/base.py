@@ -18,6 +18,7 @@ Asked = NDArray[np.int64] | NDArray[np.float64]
 Norm = Literal["l1", "l2"]
 
 QUANTUM_BITS = 16
+_LEAST_PIVOT = 1e-6  # below, a zero that rounding moved cannot be told from a small pivot
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +91,25 @@ def reconstruct(workload: Asked, matrix: NDArray[np.int64]) -> Reals | None:
         solved = target - result @ real
     exact = float(np.abs(solved).max(initial=0.0)) <= 1e-9 * float(np.abs(target).max(initial=1.0))
     return result / unit if exact else None
+
+
+def least_squares(matrix: NDArray[np.int64], noisy: NDArray[np.int64]) -> Reals | None:
+    """The cells x that fit ``matrix`` x = ``noisy`` best, shape (cells,); None where that is not well determined.
+
+    One system for one vector: a reconstruction solves one for each answer.
+    """
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    real = matrix.astype(np.float64)
+    unit = np.abs(real).max(initial=1.0)
+    real = real / unit
+    try:
+        factor = cho_factor(real.T @ real)
+    except LinAlgError:
+        return None
+    pivots = np.abs(np.diag(factor[0]))
+    if pivots.min(initial=1.0) < _LEAST_PIVOT * pivots.max(initial=1.0):
+        return None
+    values = noisy / unit
+    found = cho_solve(factor, real.T @ values)
+    return np.asarray(found + cho_solve(factor, real.T @ (values - real @ found)))

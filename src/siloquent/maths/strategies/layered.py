@@ -21,7 +21,7 @@ Integers = NDArray[np.int64]
 Rows = Callable[[], Iterator[NDArray[np.float64]]]
 """The answers' weights over the grid, some rows at a time, each chunk of shape (rows, cells)."""
 
-_CHUNK = 2_000_000
+_CHUNK = 500_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,7 +190,19 @@ def laplace_tails(shapes: Shapes, x: float) -> Reals:
     exponent = n * u * u - n4 * (np.log1p(-u * u) + u * u) - u * z
     # Noise tilted by u has a density of one peak, log-concave, which is at most 1/deviation.
     deviation = np.sqrt(2 * n + 6 * n4 * u * u)
-    return np.asarray(np.exp(exponent) / np.maximum(1.0, u * deviation))
+    peak = np.minimum(1 / deviation, _fourier_peak(n, n4, u))
+    return np.asarray(np.exp(exponent) * np.minimum(1.0, peak / np.maximum(u, 1e-300)))
+
+
+def _fourier_peak(n: Reals, n4: Reals, u: Reals) -> Reals:
+    """The density's largest value by its Fourier integral: at most that of ``k`` equal noises, infinite for too few."""
+    from scipy.special import gammaln
+
+    k = (n + n4 * u * u) * (1 - u * u)
+    enough = k > 1
+    safe = np.where(enough, k, 2.0)
+    ratio = np.exp(gammaln(safe - 0.5) - gammaln(safe))
+    return np.where(enough, ratio * np.sqrt((1 - u * u) / math.pi) / 2 * (1 + 1e-9), np.inf)
 
 
 def laplace_level(shapes: Shapes, beta: float, *, two_sided: bool) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from dataclasses import replace
 from fractions import Fraction
 
@@ -69,6 +70,38 @@ def test_a_long_prefix_gets_a_tree_that_costs_hundreds_of_times_less(name: str, 
     plain = prices["laplace" if name == "pure" else "gaussian"]
     assert "tree" in found.chosen.name
     assert prices[found.chosen.name] < plain / factor
+
+
+@pytest.mark.parametrize("name", ["pure", "zcdp"])
+def test_two_thousand_nested_answers_are_planned_and_put_together_without_a_dense_strategy(name: str) -> None:
+    """One dense strategy of theirs takes 40 MB or more, and its reconstruction as much again."""
+    planned("BIN visits ON COUNT(*) WHERE W = PREFIX(cost, 0, 1100, 1) ERROR 300", name)  # imports are not counted
+    tracemalloc.start()
+    found = planned("BIN visits ON COUNT(*) WHERE W = PREFIX(cost, 0, 2000, 1) ERROR 300", name)
+    (matrix,) = found.chosen.strategy
+    noisy = np.random.default_rng(3).integers(-(10**6), 10**6, len(matrix))
+    answered = reconstructed(found.compiled, found.chosen.strategy, noisy)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert isinstance(matrix, Sparse)
+    assert answered is not None
+    assert most < 60_000_000
+
+
+@pytest.mark.parametrize("cells", [1_025, 1_200])
+@pytest.mark.parametrize("name", ["pure", "zcdp"])
+def test_nested_answers_are_those_of_dense_least_squares(name: str, cells: int) -> None:
+    found = planned(f"BIN visits ON COUNT(*) WHERE W = PREFIX(cost, 0, {cells}, 1) ERROR 300", name)
+    (matrix,), (part,) = found.chosen.strategy, found.compiled.parts
+    assert isinstance(matrix, Sparse)
+    dense = np.zeros((len(matrix), part.columns))
+    rows = np.repeat(np.arange(len(matrix)), np.diff(matrix.starts))
+    dense[rows, matrix.places] = matrix.entries
+    noisy = np.random.default_rng(cells).integers(-(10**9), 10**9, len(matrix))
+    wanted = part.matrix @ np.linalg.solve(dense.T @ dense, dense.T @ noisy)
+    answered = reconstructed(found.compiled, found.chosen.strategy, noisy)
+    assert answered is not None
+    assert np.abs(answered - wanted).max() <= 1e-9 * np.abs(wanted).max()
 
 
 def test_a_long_iceberg_chain_is_crossed_once() -> None:
