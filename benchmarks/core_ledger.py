@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from statistics import median
 
+from benchmarks.ledger_changes import KINDS, ChangedBooks, changes, write_books
 from benchmarks.ledger_trials import (
     CHARGE,
     DIGEST,
@@ -45,6 +46,8 @@ def rows(options: Options) -> Iterator[Row]:
         yield durable_charges(SECONDS if options.quick else 10 * SECONDS)
     if options.wants("ledger-tampering-missed"):
         yield tampering_missed()
+    if options.wants("ledger-changes-missed"):
+        yield changes_missed(11 if options.quick else 1)
     if options.wants("ledger-verify"):
         yield verify_rate(20_000 if options.quick else 200_000)
     if not options.quick and options.wants("ledger-flat"):
@@ -158,6 +161,23 @@ def tampering_missed() -> Row:
                     missed.append(kind)
     how = f"{len(TAMPERING)} kinds tried on a history of 9 entries, without a checkpoint {missed or ''}"
     return Row("ledger-tampering-missed", ours=len(missed), goal=0, unit="kinds", how=how)
+
+
+def changes_missed(each: int) -> Row:
+    """Changes of one cell or row that buy something, or that ``verify`` does not find."""
+    missed, tried = [], 0
+    with folder_on_disk() as folder:
+        for kind in KINDS:
+            books = write_books(folder, kind)
+            for name, statement, values in list(changes(books))[::each]:
+                changed = ChangedBooks.copied(books, folder / "copy")
+                if changed.change(statement, values):
+                    tried += 1
+                    missed += [f"{kind}: {name}: {gain}" for gain in changed.gains()]
+    how = f"{tried:,} changes of one cell or row, today's tables and an earlier revision's; then charged, asked again "
+    return Row(
+        "ledger-changes-missed", ours=len(missed), goal=0, unit="changes", how=f"{how}and verified {missed[:3] or ''}"
+    )
 
 
 def verify_rate(entries: int) -> Row:

@@ -8,13 +8,13 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
 from siloquent.errors import BudgetExceeded
 from siloquent.ledger import Ledger, Stored
-from siloquent.ledger.chain import genesis, seal
+from siloquent.ledger.chain import AccountsHash, genesis, seal
 from siloquent.ledger.postgres import PostgresLedger
 from siloquent.ledger.sqlite import SQLiteLedger
 from siloquent.privacy.accountants import Cost
@@ -196,7 +196,7 @@ def _after_death(
         if paid not in (0, 1) or charged not in (None, paid):
             wrong.append(f"{paid} coins were charged")
         if not (verdict := ledger.verify()).ok:
-            wrong.append(f"before the retry: {verdict.problem}")
+            return [*wrong, f"before the retry: {verdict.problem}"]
         held = ledger.reserve(TABLE, CHARGE, key=key, digest=DIGEST)
         was_stored = isinstance(held, Stored)
         if stored not in (None, was_stored):
@@ -309,6 +309,10 @@ def grow(place: Place, entries: int) -> None:
         assert ledger.head().hash != genesis(ledger.id)
     import json
 
+    with place.opened() as ledger:
+        accounts = {account.name: account for account in ledger.accounts()}
+        hashed = AccountsHash(ledger.id, accounts.values())
+    kept = str(model.body["accounts"])
     form = json.dumps(model.body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     key, counted = str(model.body["key"]), f'"before":[{start - 1},0]'
     first, rest = form.split(counted)
@@ -320,12 +324,14 @@ def grow(place: Place, entries: int) -> None:
             for _ in range(min(20_000, entries - seq)):
                 seq += 1
                 name = f"{seq:032x}"
-                body = f'{first}"before":[{spent},0]{middle.replace(key, name)}"table_before":[{spent},0]{last}'
+                hashed.put(replace(accounts[TABLE], spent=Cost(spent + 1)))
+                start_of_body = first.replace(kept, hashed.text())
+                body = f'{start_of_body}"before":[{spent},0]{middle.replace(key, name)}"table_before":[{spent},0]{last}'
                 digest = seal(prev, seq, body)
                 rows.append((seq, TABLE, body, prev, digest))
                 permits.append((seq, TABLE, name, DIGEST))
                 prev, spent = digest, spent + 1
             connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?)", rows)
             connection.executemany("INSERT INTO permit VALUES (?, ?, ?, ?)", permits)
-            connection.execute("UPDATE account SET spent_amount = ?", (spent,))
+            connection.execute("UPDATE account SET spent_amount = ? WHERE name = ?", (spent, TABLE))
             connection.commit()

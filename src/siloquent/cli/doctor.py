@@ -189,8 +189,10 @@ def _ledger(folder: Path) -> Finding:
 
     try:
         ledger = open_workspace_ledger(read_workspace(folder))
-        seq = ledger.head().seq
+        verdict = ledger.verify()
         ledger.close()
     except SiloquentError as refused:
         return Finding("ledger", "bad", refused.detail, refused.fix or "siloquent ledger verify")
-    return Finding("ledger", "good", f"opens; {seq} entries")
+    if not verdict.ok:
+        return Finding("ledger", "bad", verdict.problem, "keep all files as they are, then: siloquent ledger verify")
+    return Finding("ledger", "good", f"{verdict.entries:,} entries, all as they were written")

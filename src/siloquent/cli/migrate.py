@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import typer
@@ -25,7 +26,10 @@ def migrate(options: Options) -> None:
 
     workspace = read_workspace(options.workspace or find_workspace(Path.cwd()))
     # A settings file or ledger of another format is refused by its own reader, which says what to do.
-    open_workspace_ledger(workspace).close()
+    ledger = open_workspace_ledger(workspace)
+    with closing(ledger):
+        if ledger.upgrade():
+            options.screen.note("The ledger's tables are those of this version now; its entries are as they were.")
     parts = [("siloquent.toml", 1, 1, ""), ("ledger", FORMAT, FORMAT, "")]
     store = workspace.folder / "server.sqlite"
     if store.is_file():

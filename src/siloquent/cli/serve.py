@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,6 +65,8 @@ def serve(
 
     from siloquent.server import make_app
 
+    _require_whole_ledger(folder)
+
     app = make_app(folder, settings)
     address = f"{'https' if settings.tls_cert else 'http'}://{settings.host}:{settings.port}"
     if login is not None:
@@ -83,6 +86,22 @@ def serve(
         timeout_keep_alive=75,
         h11_max_incomplete_event_size=16 * 2**10,
     )
+
+
+def _require_whole_ledger(folder: Path) -> None:
+    """Verify the ledger before anybody is served from it.
+
+    Raises:
+        ChainBroken: Something in it is not as it was written.
+    """
+    from siloquent.errors import ChainBroken
+    from siloquent.schema.workspace import read_workspace
+    from siloquent.session import open_workspace_ledger
+
+    with closing(open_workspace_ledger(read_workspace(folder))) as ledger:
+        verdict = ledger.verify()
+    if not verdict.ok:
+        raise ChainBroken(verdict.problem, seq=verdict.first_bad_seq or 0)
 
 
 def calibrate(

@@ -177,6 +177,7 @@ class Ledger(Protocol):
             A permit; the earlier permit if ``key`` holds an open one; the stored answer if it was settled.
         Raises:
             BudgetExceeded: Some account of the line has too little left; the refusal is recorded, nothing is charged.
+            ChainBroken: Accounts, the newest entry, or what stands under ``key``, are not as the chain left them.
             KeyReused: ``key`` belongs to another request.
             NotAllowed: The price of the event would be wrong in this account, or the account is closed.
         Privacy:
@@ -231,6 +232,16 @@ class Ledger(Protocol):
 
     def head(self) -> Head:
         """The newest entry's seq and hash."""
+        ...
+
+    def upgrade(self) -> bool:
+        """Bring tables of an earlier revision to this one's, in one transaction, and tie the accounts to the chain.
+
+        Returns:
+            Whether there was anything to do.
+        Raises:
+            ChainBroken: The ledger is not as its chain says; it stays as it is.
+        """
         ...
 
     def verify(self, checkpoint: Checkpoint | None = None) -> Verdict:

@@ -59,6 +59,18 @@ class Books(Protocol):
 
     def entry(self, seq: int) -> EntryRow | None: ...
 
+    def newest(self) -> EntryRow | None:
+        """The newest entry, None in an empty ledger."""
+        ...
+
+    def entry_and_next(self, seq: int) -> list[EntryRow]:
+        """Entry ``seq`` and the one after it, as far as they are there."""
+        ...
+
+    def accounts_hash(self) -> str:
+        """``AccountsHash`` of all accounts as this transaction leaves them."""
+        ...
+
     def add_account(self, account: Account) -> None: ...
 
     def put_account(self, account: Account) -> None:
@@ -94,9 +106,9 @@ def lineage(name: str) -> Sequence[str]:
     return ["/".join(parts[:length]) for length in range(len(parts), 0, -1)]
 
 
-def all_entries(books: Books) -> Iterator[EntryRow]:
-    """Every entry in order, a page at a time."""
-    page = books.entries(0)
+def all_entries(books: Books, after: int = 0) -> Iterator[EntryRow]:
+    """Every entry after ``after`` in order, a page at a time."""
+    page = books.entries(after)
     while page:
         yield from page
         page = books.entries(page[-1].seq)

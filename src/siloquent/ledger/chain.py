@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from siloquent.errors import LedgerError
-from siloquent.ledger.base import Entry
+from siloquent.ledger.base import Account, Entry
 
 # A prefix of its own, as in RFC 6962: no entry's hash can be passed off as another kind of hash.
 ENTRY_PREFIX = b"\x00"
@@ -22,7 +22,57 @@ def genesis(ledger_id: str) -> str:
 
 def seal(prev: str, seq: int, body: str) -> str:
     """The hash of an entry: SHA-256 of 0x00, the hash before it, its seq as 8 bytes, and its body."""
-    return hashlib.sha256(ENTRY_PREFIX + bytes.fromhex(prev) + seq.to_bytes(8, "big") + body.encode()).hexdigest()
+    # surrogateescape: bytes that are no UTF-8 were read so, and count as the bytes they are.
+    text = body.encode("utf-8", "surrogateescape")
+    return hashlib.sha256(ENTRY_PREFIX + bytes.fromhex(prev) + seq.to_bytes(8, "big") + text).hexdigest()
+
+
+class AccountsHash:
+    """All accounts of a ledger as one hash, which each entry carries as they are after it.
+
+    A charge compares the accounts that stand in the database with the newest entry's hash of them: a total that was
+    lowered or a limit that was raised beside the chain is found before anything is granted.
+
+    SHA-256 of 0x01, the ledger's id, and the hash of each table's accounts, in the order of their names; a table's is
+    SHA-256 of 0x02 and its accounts' lines: JSON lists of name, parent, accountant, unit, adjacency, successor,
+    disclosures, limit, limit of delta, spent and spent delta.
+    """
+
+    def __init__(self, ledger: str, accounts: Iterable[Account]) -> None:
+        self._start = hashlib.sha256(b"\x01" + ledger.encode())
+        self._lines: dict[str, dict[str, str]] = {}  # of each table, its accounts' by their names
+        self._fixed: dict[str, tuple[str, str]] = {}  # of each account, its table, and its line but for what is spent
+        self._tables: dict[str, bytes] = {}
+        self._stale: set[str] = set()
+        for account in accounts:
+            self.put(account)
+
+    def put(self, account: Account) -> None:
+        """Take ``account`` in, or in the place of the one with its name."""
+        name, limit = account.name, account.limit
+        texts = (name, account.parent or "", account.accountant, account.unit, account.adjacency)
+        facts = [*texts, account.successor or "", int(account.disclosures), limit.amount, limit.delta]
+        table = name.partition("/")[0]
+        self._lines.setdefault(table, {})
+        self._fixed[name] = (table, json.dumps(facts, ensure_ascii=False)[:-1])
+        self.spend(name, account.spent.amount, account.spent.delta)
+
+    def spend(self, name: str, amount: int, delta: int) -> None:
+        """Account ``name`` has spent ``amount`` and ``delta`` in all."""
+        table, fixed = self._fixed[name]
+        self._lines[table][name] = f"{fixed}, {amount}, {delta}]"
+        self._stale.add(table)
+
+    def text(self) -> str:
+        """The hash in hexadecimal."""
+        for table in self._stale:
+            lines = self._lines[table]
+            text = "\n".join([lines[name] for name in sorted(lines)])
+            self._tables[table] = hashlib.sha256(b"\x02" + text.encode("utf-8", "surrogateescape")).digest()
+        self._stale.clear()
+        whole = self._start.copy()
+        whole.update(b"".join([self._tables[table] for table in sorted(self._tables)]))
+        return whole.hexdigest()
 
 
 def canonical(body: Mapping[str, Any]) -> str:

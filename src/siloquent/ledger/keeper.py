@@ -6,7 +6,7 @@ import hashlib
 import secrets  # allowed: names of keys and ledgers, never noise
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -17,12 +17,15 @@ from siloquent.ledger.books import AnswerRow, Books, EntryRow, PermitRow
 from siloquent.ledger.chain import canonical, entry_of, now, seal
 from siloquent.ledger.checkpoint import Checkpoint
 from siloquent.ledger.recall import (
+    answer_of,
+    facts_in,
     facts_of,
     id_of_permit,
     line_of,
     permit_of,
     recall,
     recognise,
+    require_chain,
     require_unsettled,
     seq_of_permit,
     stored_from,
@@ -50,6 +53,13 @@ class Keeper(ABC):
         ``point`` names its two crash points, ``before-POINT-commit`` and ``after-POINT-commit``.
         """
 
+    @contextmanager
+    def _change(self, point: str) -> Iterator[Books]:
+        """``_write``, once accounts and newest entry are found to be as the chain left them."""
+        with self._write(point) as books:
+            require_chain(self.id, books)
+            yield books
+
     @abstractmethod
     def _read(self) -> AbstractContextManager[Books]:
         """Books to read from for a moment."""
@@ -75,7 +85,7 @@ class Keeper(ABC):
         parent: str | None = None,
         disclosures: bool = False,
     ) -> Account:
-        with self._write("open-account") as books:
+        with self._change("open-account") as books:
             above = line_of(books, parent)[0] if parent is not None else None
             wanted = rules.new_account(
                 name,
@@ -94,7 +104,7 @@ class Keeper(ABC):
             return wanted
 
     def set_limit(self, name: str, limit: Cost) -> Account:
-        with self._write("set-limit") as books:
+        with self._change("set-limit") as books:
             account = rules.new_limit(line_of(books, name)[0], limit)
             books.put_account(account)
             self._append(books, "set-limit", name, {"limit": _pair(limit)})
@@ -102,7 +112,7 @@ class Keeper(ABC):
 
     def open_epoch(self, old: str, new: str, *, statement: str) -> Account:
         rules.check_text("statement", statement, 1000)
-        with self._write("epoch") as books:
+        with self._change("epoch") as books:
             before = line_of(books, old)[0]
             existing = books.line(new)
             if existing and before.successor == new:
@@ -122,7 +132,7 @@ class Keeper(ABC):
         fresh = secrets.token_hex(16)  # allowed: a name
         key = fresh if key is None else rules.check_text("key", key, rules.LONGEST_KEY)
         rules.check_text("digest", digest, rules.LONGEST_KEY)
-        with self._write("reserve") as books:
+        with self._change("reserve") as books:
             known = books.permit(key=key)
             if known is not None:
                 return self._standing(books, _same_request(known, account, digest))
@@ -163,14 +173,14 @@ class Keeper(ABC):
 
     def _standing(self, books: Books, row: PermitRow) -> Permit | Stored:
         """What a permit that exists stands for by now: its answer, or still itself."""
-        answer = books.answer(row.seq)
-        return permit_of(row, facts_of(books, row.seq)) if answer is None else recall(self.id, books, answer)
+        facts, answer = facts_of(books, row), answer_of(books, row)
+        return permit_of(row, facts) if answer is None else recall(self.id, books, answer)
 
     def settle(self, permit: Permit, event: Event, payload: bytes) -> Stored:
         text = rules.text_of(event)
-        with self._write("settle") as books:
+        with self._change("settle") as books:
             row, reserved = recognise(books, permit)
-            answer = books.answer(row.seq)
+            answer = answer_of(books, row)
             if answer is not None:
                 return recall(self.id, books, answer)
             line = line_of(books, row.account)
@@ -211,7 +221,7 @@ class Keeper(ABC):
             if row is None:
                 raise NotAllowed(f"No permit {permit_id!r} was given.", fix="reserve first")
             require_unsettled(books, row)
-            return permit_of(row, facts_of(books, row.seq))
+            return permit_of(row, facts_of(books, row))
 
     def require_open(self, permit: Permit, *, account: str | None = None) -> None:
         with self._read() as books:
@@ -246,12 +256,26 @@ class Keeper(ABC):
 
     # Checking
 
+    def upgrade(self) -> bool:
+        with self._write("upgrade") as books:
+            newest = books.newest()
+            done = self._rebuild()
+            require_chain(self.id, books)
+        if newest is not None and "accounts" not in facts_in(newest):
+            self.checkpoint()
+            return True
+        return done
+
+    def _rebuild(self) -> bool:
+        """Bring the tables of an earlier revision to this one's within the transaction; whether there was anything."""
+        return False
+
     def verify(self, checkpoint: Checkpoint | None = None) -> Verdict:
         with self._snapshot() as books:
             return verify(self.id, books, checkpoint)
 
     def checkpoint(self) -> Checkpoint:
-        with self._write("checkpoint") as books:
+        with self._change("checkpoint") as books:
             spent = {account.name: account.spent for account in books.accounts()}
             facts = {"spent": {name: _pair(cost) for name, cost in spent.items()}}
             entry = self._append(books, "checkpoint", "", facts)
@@ -259,7 +283,10 @@ class Keeper(ABC):
 
     def _append(self, books: Books, kind: str, account: str, facts: dict[str, Any]) -> EntryRow:
         head = books.head()
-        seq, body = head.seq + 1, canonical({"at": now(), "kind": kind, "account": account, **facts})
+        seq, body = (
+            head.seq + 1,
+            canonical({"accounts": books.accounts_hash(), "at": now(), "kind": kind, "account": account, **facts}),
+        )
         entry = EntryRow(seq, account, body, head.hash, seal(head.hash, seq, body))
         books.add_entry(entry)
         return entry

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from siloquent.ledger.base import Account, Head
 from siloquent.ledger.books import ANSWER_PAGE, PAGE, AnswerRow, Books, EntryRow, PermitRow, lineage
-from siloquent.ledger.chain import genesis
+from siloquent.ledger.chain import AccountsHash, genesis
 from siloquent.ledger.keeper import CrashPoints, Keeper
 
 _R = TypeVar("_R", EntryRow, PermitRow, AnswerRow)
@@ -62,7 +62,8 @@ class _MemoryBooks:
     """Lists and dictionaries; writes are staged, so that a transaction is kept altogether or not at all."""
 
     def __init__(self, ledger: str) -> None:
-        self._genesis = genesis(ledger)
+        self._ledger, self._genesis = ledger, genesis(ledger)
+        self._hash = AccountsHash(ledger, ())
         self._accounts: dict[str, Account] = {}
         self._entries: list[EntryRow] = []
         self._permits: list[PermitRow] = []
@@ -78,6 +79,7 @@ class _MemoryBooks:
 
     def forget(self) -> None:
         self._staged.clear()
+        self._hash = AccountsHash(self._ledger, self._accounts.values())
 
     def head(self) -> Head:
         newest = self._entries[-1] if self._entries else None
@@ -101,10 +103,20 @@ class _MemoryBooks:
     def entry(self, seq: int) -> EntryRow | None:
         return self._entries[seq - 1] if 0 < seq <= len(self._entries) else None
 
+    def newest(self) -> EntryRow | None:
+        return self._entries[-1] if self._entries else None
+
+    def entry_and_next(self, seq: int) -> list[EntryRow]:
+        return self._entries[seq - 1 : seq + 1]
+
+    def accounts_hash(self) -> str:
+        return self._hash.text()
+
     def add_account(self, account: Account) -> None:
         self.put_account(account)
 
     def put_account(self, account: Account) -> None:
+        self._hash.put(account)
         self._staged.append(lambda: self._accounts.update({account.name: account}))
 
     def add_permit(self, permit: PermitRow) -> None:

@@ -48,6 +48,16 @@ class PostgresLedger(DatabaseLedger):
     def _begin_snapshot(self, connection: Connection) -> None:
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 
+    def _rebuild(self) -> bool:
+        connection = self._connected()
+        known = sa.text(
+            "SELECT 1 FROM pg_trigger WHERE tgname = 'entry_is_the_next' AND tgrelid = to_regclass('entry')"
+        )
+        if connection.execute(known).first() is not None:
+            return False
+        _guard(connection)
+        return True
+
     def _explain(self, failed: DBAPIError) -> tuple[str, str]:
         what, fix = _FAILURES.get(_class(failed), ("cannot be used", "siloquent doctor"))
         return f"The ledger's database {what}.", fix
@@ -88,15 +98,38 @@ def _make(engine: sa.Engine) -> None:
         if sa.inspect(connection).has_table(LEDGER.name):
             return
         metadata.create_all(connection)
-        connection.exec_driver_sql(
-            "CREATE FUNCTION ledger_is_never_changed() RETURNS trigger LANGUAGE plpgsql AS "
-            "$$ BEGIN RAISE EXCEPTION 'a ledger is never changed'; END $$"
-        )
-        for table in KEPT_FOR_EVER:
-            connection.exec_driver_sql(
-                f'CREATE TRIGGER "{table.name}_is_never_changed" BEFORE UPDATE OR DELETE OR TRUNCATE ON "{table.name}" '
-                "FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_never_changed()"
-            )
+        _guard(connection)
         name = secrets.token_hex(16)  # allowed: a name
         connection.execute(sa.insert(LEDGER), {"one": 1, "id": name, "format": FORMAT})
     engine.dispose()
+
+
+def _guard(connection: Connection) -> None:
+    """Triggers under which rows are only added, at the chain's end, and accounts change in their numbers alone."""
+    for statement in _GUARDS:
+        connection.exec_driver_sql(statement)
+    for table in KEPT_FOR_EVER:
+        connection.exec_driver_sql(
+            f'CREATE OR REPLACE TRIGGER "{table.name}_is_never_changed" BEFORE UPDATE OR DELETE OR TRUNCATE '
+            f'ON "{table.name}" FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_never_changed()'
+        )
+
+
+_GUARDS = (
+    "CREATE OR REPLACE FUNCTION ledger_is_never_changed() RETURNS trigger LANGUAGE plpgsql AS "
+    "$$ BEGIN RAISE EXCEPTION 'a ledger is never changed'; END $$",
+    "CREATE OR REPLACE FUNCTION account_keeps_its_settings() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+    "IF (NEW.name, NEW.parent, NEW.accountant, NEW.unit, NEW.adjacency, NEW.disclosures) IS DISTINCT FROM "
+    "(OLD.name, OLD.parent, OLD.accountant, OLD.unit, OLD.adjacency, OLD.disclosures) "
+    "OR (OLD.successor IS NOT NULL AND NEW.successor IS DISTINCT FROM OLD.successor) "
+    "THEN RAISE EXCEPTION 'a ledger is never changed'; END IF; RETURN NEW; END $$",
+    "CREATE OR REPLACE FUNCTION entry_is_the_next() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+    "IF NEW.seq <> (SELECT coalesce(max(seq), 0) + 1 FROM entry) "
+    "THEN RAISE EXCEPTION 'a ledger is never changed'; END IF; RETURN NEW; END $$",
+    "CREATE OR REPLACE TRIGGER account_keeps_its_settings BEFORE UPDATE ON account "
+    "FOR EACH ROW EXECUTE FUNCTION account_keeps_its_settings()",
+    "CREATE OR REPLACE TRIGGER account_is_never_removed BEFORE DELETE OR TRUNCATE ON account "
+    "FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_never_changed()",
+    "CREATE OR REPLACE TRIGGER entry_is_the_next BEFORE INSERT ON entry "
+    "FOR EACH ROW EXECUTE FUNCTION entry_is_the_next()",
+)

@@ -6,11 +6,15 @@ import hashlib
 import json
 from typing import Any
 
-from siloquent.errors import ChainBroken, NotAllowed, UnknownName
+from siloquent.errors import ChainBroken, NotAllowed, RequestError, UnknownName
 from siloquent.ledger.base import Account, Permit, Receipt, Stored
-from siloquent.ledger.books import AnswerRow, Books, EntryRow, PermitRow
+from siloquent.ledger.books import AnswerRow, Books, EntryRow, PermitRow, all_entries
+from siloquent.ledger.chain import AccountsHash, seal
+from siloquent.ledger.verify import verify
 from siloquent.privacy.accountants import Cost
 from siloquent.privacy.events import event_from_json
+
+_FIX = "siloquent ledger verify"
 
 
 def line_of(books: Books, name: str) -> list[Account]:
@@ -26,13 +30,71 @@ def line_of(books: Books, name: str) -> list[Account]:
     return line
 
 
-def facts_of(books: Books, seq: int) -> dict[str, Any]:
-    """The body of entry ``seq``, which must be there: a permit stands on it."""
-    entry = books.entry(seq)
-    if entry is None:
-        raise ChainBroken(f"Entry {seq} is missing.", seq=seq, fix="siloquent ledger verify")
-    facts: dict[str, Any] = json.loads(entry.body)
+def facts_in(entry: EntryRow) -> dict[str, Any]:
+    """The body of ``entry``, whose own hash is recomputed.
+
+    Raises:
+        ChainBroken: It is not what was sealed.
+    """
+    try:
+        facts = json.loads(entry.body) if seal(entry.prev, entry.seq, entry.body) == entry.hash else None
+    except (ValueError, TypeError, AttributeError, OverflowError):  # of a type or text that no ledger writes
+        facts = None
+    if not isinstance(facts, dict):
+        raise ChainBroken(f"Entry {entry.seq} was changed.", seq=entry.seq, fix=_FIX)
     return facts
+
+
+def entry_at(books: Books, seq: int) -> EntryRow:
+    """Entry ``seq``, which must be there, unchanged, and followed by the entry that follows it.
+
+    Raises:
+        ChainBroken: It is not.
+    """
+    found = books.entry_and_next(seq)
+    if not found or found[0].seq != seq:
+        raise ChainBroken(f"Entry {seq} is missing.", seq=seq, fix=_FIX)
+    facts_in(found[0])
+    if len(found) > 1 and found[1].prev != found[0].hash:
+        raise ChainBroken(f"Entry {seq + 1} does not follow the one before it.", seq=seq + 1, fix=_FIX)
+    return found[0]
+
+
+def facts_of(books: Books, row: PermitRow) -> dict[str, Any]:
+    """The body of the reserve entry that gave ``row``.
+
+    Raises:
+        ChainBroken: It was changed, or did not give this permit.
+    """
+    facts = facts_in(entry_at(books, row.seq))
+    given = tuple(facts.get(name) for name in ("kind", "account", "key", "digest"))
+    if given != ("reserve", row.account, row.key, row.digest):
+        raise ChainBroken(f"The permit of entry {row.seq} was changed.", seq=row.seq, fix=_FIX)
+    return facts
+
+
+def require_chain(ledger: str, books: Books) -> None:
+    """Refuse to write after an entry, or over accounts, that are not as the chain left them.
+
+    A ledger of an earlier revision, whose newest entry knows no hash of the accounts, is verified as a whole instead.
+
+    Raises:
+        ChainBroken: Something was changed beside the chain.
+    """
+    newest = books.newest()
+    kept = AccountsHash(ledger, ()).text() if newest is None else facts_in(newest).get("accounts")
+    seq = newest.seq if newest else 0
+    try:
+        if kept is None:
+            verdict = verify(ledger, books, None)
+            if not verdict.ok:
+                raise ChainBroken(verdict.problem, seq=verdict.first_bad_seq or seq, fix=_FIX)
+        elif kept != books.accounts_hash():
+            raise ChainBroken(
+                f"Accounts have limits, totals or settings that entry {seq} does not give them.", seq=seq, fix=_FIX
+            )
+    except (ValueError, TypeError, AttributeError, RequestError):  # numbers that no account has
+        raise ChainBroken("Accounts hold values that no ledger writes.", seq=seq, fix=_FIX) from None
 
 
 def permit_of(row: PermitRow, facts: dict[str, Any]) -> Permit:
@@ -46,9 +108,10 @@ def recognise(books: Books, permit: Permit) -> tuple[PermitRow, dict[str, Any]]:
 
     Raises:
         NotAllowed: It is unknown, or something in it was altered.
+        ChainBroken: Its entry or its row was.
     """
     row = books.permit(seq=permit.seq)
-    facts = facts_of(books, row.seq) if row else {}
+    facts = facts_of(books, row) if row else {}
     if row is None or permit_of(row, facts) != permit:
         raise NotAllowed(f"Permit {permit.id!r} was not given by this ledger.", fix="reserve first")
     return row, facts
@@ -56,19 +119,41 @@ def recognise(books: Books, permit: Permit) -> tuple[PermitRow, dict[str, Any]]:
 
 def require_unsettled(books: Books, row: PermitRow) -> None:
     """Refuse a permit whose one measurement was made."""
-    if books.answer(row.seq) is not None:
+    if answer_of(books, row) is not None:
         raise NotAllowed(
             f"Permit {id_of_permit(row.seq)} is settled: one permit, one measurement.",
             fix="the same key gives the stored answer",
         )
 
 
+def answer_of(books: Books, row: PermitRow) -> AnswerRow | None:
+    """The answer of a permit, None while it is open.
+
+    Open is what no entry settles: an answer that was taken away would else be measured again, for nothing.
+
+    Raises:
+        ChainBroken: An entry settles the permit, and the answer is gone; or the entries after it do not follow.
+    """
+    answer = books.answer(row.seq)
+    if answer is not None:
+        return answer
+    before, sign = entry_at(books, row.seq), f'"permit":{row.seq},'
+    for entry in all_entries(books, row.seq):
+        if entry.seq != before.seq + 1 or entry.prev != before.hash:
+            raise ChainBroken(f"Entry {before.seq + 1} was changed or is missing.", seq=before.seq + 1, fix=_FIX)
+        facts = facts_in(entry)
+        if sign in entry.body and (facts.get("kind"), facts.get("permit")) == ("settle", row.seq):
+            answer = books.answer(row.seq)  # it may have been settled since the first look
+            if answer is None:
+                raise ChainBroken(f"The answer of entry {entry.seq} is missing.", seq=entry.seq, fix=_FIX)
+            return answer
+        before = entry
+    return None
+
+
 def recall(ledger: str, books: Books, answer: AnswerRow) -> Stored:
     """The settled answer, as it was given the first time."""
-    entry = books.entry(answer.seq)
-    if entry is None:
-        raise ChainBroken(f"Entry {answer.seq} is missing.", seq=answer.seq, fix="siloquent ledger verify")
-    return stored_from(ledger, answer, entry)
+    return stored_from(ledger, answer, entry_at(books, answer.seq))
 
 
 def stored_from(ledger: str, answer: AnswerRow, entry: EntryRow) -> Stored:
@@ -77,9 +162,10 @@ def stored_from(ledger: str, answer: AnswerRow, entry: EntryRow) -> Stored:
     Raises:
         ChainBroken: The payload is not the one that was settled.
     """
-    facts = json.loads(entry.body)
-    if hashlib.sha256(answer.payload).hexdigest() != facts["payload"]:
-        raise ChainBroken("A stored answer was changed.", seq=answer.seq, fix="siloquent ledger verify")
+    facts = facts_in(entry)
+    whole = isinstance(answer.payload, bytes) and hashlib.sha256(answer.payload).hexdigest() == facts.get("payload")
+    if not whole or (facts.get("kind"), facts.get("permit")) != ("settle", answer.permit):
+        raise ChainBroken("A stored answer was changed.", seq=answer.seq, fix=_FIX)
     before, table_before, paid = (Cost(*facts[name]) for name in ("before", "table_before", "cost"))
     return Stored(
         permit_id=id_of_permit(answer.permit),

@@ -10,20 +10,27 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam, select
 
+from siloquent.errors import ChainBroken
 from siloquent.ledger.base import Account, Head
 from siloquent.ledger.books import ANSWER_PAGE, PAGE, AnswerRow, EntryRow, PermitRow, lineage
-from siloquent.ledger.chain import genesis
+from siloquent.ledger.chain import AccountsHash, genesis
 from siloquent.privacy.accountants import Cost
 
 FORMAT = 1
+
+# SQLite's STRICT tables know no other names for whole numbers; a value of another type is refused there.
+_SMALL = sa.SmallInteger().with_variant(sa.Integer(), "sqlite")
+_WHOLE = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_YES_NO = sa.Boolean().with_variant(sa.Integer(), "sqlite")
 
 metadata = sa.MetaData()
 LEDGER = sa.Table(
     "ledger",
     metadata,
-    sa.Column("one", sa.SmallInteger, sa.CheckConstraint("one = 1"), primary_key=True, autoincrement=False),
+    sa.Column("one", _SMALL, sa.CheckConstraint("one = 1"), primary_key=True, autoincrement=False),
     sa.Column("id", sa.Text, nullable=False),
     sa.Column("format", sa.Integer, nullable=False),
+    sqlite_strict=True,
 )
 ACCOUNT = sa.Table(
     "account",
@@ -33,53 +40,60 @@ ACCOUNT = sa.Table(
     sa.Column("accountant", sa.Text, nullable=False),
     sa.Column("unit", sa.Text, nullable=False),
     sa.Column("adjacency", sa.Text, nullable=False),
-    sa.Column("limit_amount", sa.BigInteger, nullable=False),
-    sa.Column("limit_delta", sa.BigInteger, nullable=False),
-    sa.Column("spent_amount", sa.BigInteger, nullable=False),
-    sa.Column("spent_delta", sa.BigInteger, nullable=False),
-    sa.Column("disclosures", sa.Boolean, nullable=False),
+    sa.Column("limit_amount", _WHOLE, nullable=False),
+    sa.Column("limit_delta", _WHOLE, nullable=False),
+    sa.Column("spent_amount", _WHOLE, nullable=False),
+    sa.Column("spent_delta", _WHOLE, nullable=False),
+    sa.Column("disclosures", _YES_NO, nullable=False),
     sa.Column("successor", sa.Text),
     sa.CheckConstraint("0 <= spent_amount AND spent_amount <= limit_amount", name="amount_within_limit"),
     sa.CheckConstraint("0 <= spent_delta AND spent_delta <= limit_delta", name="delta_within_limit"),
+    sqlite_strict=True,
 )
 ENTRY = sa.Table(
     "entry",
     metadata,
-    sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
+    sa.Column("seq", _WHOLE, primary_key=True, autoincrement=False),
     sa.Column("account", sa.Text, nullable=False),
     sa.Column("body", sa.Text, nullable=False),
     sa.Column("prev", sa.Text, nullable=False),
     sa.Column("hash", sa.Text, nullable=False),
     sa.Index("entry_account", "account", "seq"),
+    sqlite_strict=True,
 )
 PERMIT = sa.Table(
     "permit",
     metadata,
-    sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
+    sa.Column("seq", _WHOLE, primary_key=True, autoincrement=False),
     sa.Column("account", sa.Text, nullable=False),
     sa.Column("key", sa.Text, nullable=False, unique=True),
     sa.Column("digest", sa.Text, nullable=False),
+    sqlite_strict=True,
 )
 ANSWER = sa.Table(
     "answer",
     metadata,
-    sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
-    sa.Column("permit", sa.BigInteger, nullable=False, unique=True),
+    sa.Column("seq", _WHOLE, primary_key=True, autoincrement=False),
+    sa.Column("permit", _WHOLE, nullable=False, unique=True),
     sa.Column("table", sa.Text, nullable=False),
     sa.Column("payload", sa.LargeBinary, nullable=False),
     sa.Index("answer_table", "table", "seq"),
+    sqlite_strict=True,
 )
 KEPT_FOR_EVER = (LEDGER, ENTRY, PERMIT, ANSWER)
 """Tables whose rows are never changed or removed; each database has triggers that say so."""
 
+_LARGEST = 2**63 - 1
+
 # Built once: SQLAlchemy then finds their compiled text at once.
-_HEAD = select(ENTRY.c.seq, ENTRY.c.hash).order_by(ENTRY.c.seq.desc()).limit(1)
+_NEWEST = select(ENTRY).order_by(ENTRY.c.seq.desc()).limit(1)
 _ACCOUNTS = select(ACCOUNT).order_by(ACCOUNT.c.name)
 _LINE = select(ACCOUNT).where(ACCOUNT.c.name.in_(bindparam("names", expanding=True)))
 _PERMIT_OF_KEY = select(PERMIT).where(PERMIT.c.key == bindparam("key"))
 _PERMIT_OF_SEQ = select(PERMIT).where(PERMIT.c.seq == bindparam("seq"))
 _ANSWER_OF = select(ANSWER).where(ANSWER.c.permit == bindparam("permit"))
 _ENTRY_OF = select(ENTRY).where(ENTRY.c.seq == bindparam("seq"))
+_TWO = select(ENTRY).where(ENTRY.c.seq.in_((bindparam("seq"), bindparam("next")))).order_by(ENTRY.c.seq)
 _ENTRIES = select(ENTRY).where(ENTRY.c.seq > bindparam("after")).order_by(ENTRY.c.seq).limit(PAGE)
 _TREE = _ENTRIES.where(
     (ENTRY.c.account == bindparam("tree")) | ENTRY.c.account.startswith(bindparam("shares"), autoescape=False)
@@ -96,7 +110,10 @@ class SqlBooks:
 
     def __init__(self, connection: Connection, ledger: str) -> None:
         self._connection, self._ledger = connection, ledger
-        self._head: Head | None = None  # as this transaction leaves it: nobody else writes meanwhile
+        # As this transaction leaves them: nobody else writes meanwhile.
+        self._head: Head | None = None
+        self._accounts: dict[str, Account] = {}
+        self._hash: AccountsHash | None = None
 
     def _rows(self, statement: sa.Select[Any], **values: object) -> list[Any]:
         return list(self._connection.execute(statement, values).all())
@@ -111,16 +128,29 @@ class SqlBooks:
 
     def head(self) -> Head:
         if self._head is None:
-            newest = self._row(_HEAD)
+            newest = self.newest()
             self._head = Head(newest.seq, newest.hash) if newest else Head(0, genesis(self._ledger))
         return self._head
+
+    def newest(self) -> EntryRow | None:
+        row = self._row(_NEWEST)
+        return EntryRow(*row) if row else None
+
+    def accounts_hash(self) -> str:
+        if self._hash is None:
+            accounts = self.accounts()
+            self._hash = AccountsHash(self._ledger, accounts)
+            self._accounts = {account.name: account for account in accounts}
+        return self._hash.text()
 
     def accounts(self) -> list[Account]:
         # Databases sort text in their own ways; names are to stand in the same order everywhere.
         return sorted((_account(row) for row in self._rows(_ACCOUNTS)), key=lambda account: account.name)
 
     def line(self, name: str) -> list[Account]:
-        found = {row.name: _account(row) for row in self._rows(_LINE, names=list(lineage(name)))}
+        found = self._accounts
+        if self._hash is None:
+            found = {row.name: _account(row) for row in self._rows(_LINE, names=list(lineage(name)))}
         return [found[above] for above in lineage(name)] if name in found else []
 
     def permit(self, *, key: str | None = None, seq: int | None = None) -> PermitRow | None:
@@ -135,6 +165,9 @@ class SqlBooks:
         row = self._row(_ENTRY_OF, seq=seq)
         return EntryRow(*row) if row else None
 
+    def entry_and_next(self, seq: int) -> list[EntryRow]:
+        return [EntryRow(*row) for row in self._rows(_TWO, seq=seq, next=min(seq + 1, _LARGEST))]
+
     def add_account(self, account: Account) -> None:
         values = {
             "name": account.name,
@@ -146,9 +179,16 @@ class SqlBooks:
             **_changing(account),
         }
         self._connection.execute(_ADD_ACCOUNT, values)
+        self._note(account)
 
     def put_account(self, account: Account) -> None:
         self._connection.execute(_PUT, {"which": account.name, **_changing(account)})
+        self._note(account)
+
+    def _note(self, account: Account) -> None:
+        if self._hash is not None:
+            self._hash.put(account)
+            self._accounts[account.name] = account
 
     def add_permit(self, permit: PermitRow) -> None:
         values = {"seq": permit.seq, "account": permit.account, "key": permit.key, "digest": permit.digest}
@@ -190,6 +230,9 @@ class SqlBooks:
 
 
 def _account(row: Any) -> Account:
+    texts = (row.name, row.accountant, row.unit, row.adjacency, row.parent or "", row.successor or "")
+    if not all(type(text) is str for text in texts) or row.disclosures not in (0, 1):
+        raise ChainBroken("An account holds values that no ledger writes.", seq=0, fix="siloquent ledger verify")
     return Account(
         name=row.name,
         parent=row.parent,
@@ -204,7 +247,8 @@ def _account(row: Any) -> Account:
 
 
 def _answer(row: Any) -> AnswerRow:
-    return AnswerRow(row[0], row[1], row[2], bytes(row[3]))
+    # As it stands: what is not bytes is found by whoever compares it with its entry.
+    return AnswerRow(*row)
 
 
 def _changing(account: Account) -> dict[str, object]:

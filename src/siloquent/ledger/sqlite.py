@@ -19,7 +19,7 @@ from siloquent.errors import LedgerError
 from siloquent.ledger.database import DatabaseLedger
 from siloquent.ledger.head import alone
 from siloquent.ledger.keeper import CrashPoints
-from siloquent.ledger.sql import FORMAT, KEPT_FOR_EVER, LEDGER, metadata
+from siloquent.ledger.tables import fill, is_current, rebuild
 
 BUSY_SECONDS = 30
 
@@ -74,6 +74,13 @@ class SQLiteLedger(DatabaseLedger):
     def _begin_snapshot(self, connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN")
 
+    def _rebuild(self) -> bool:
+        connection = self._connected()
+        if is_current(connection):
+            return False
+        rebuild(connection)
+        return True
+
     def _explain(self, failed: DBAPIError) -> tuple[str, str]:
         words = str(failed.orig).lower()
         what, fix = next(((what, fix) for sign, what, fix in _FAILURES if sign in words), _UNKNOWN)
@@ -103,6 +110,8 @@ def _engine(path: Path, busy_seconds: float) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _settle_in(connection: Any, _: object) -> None:
+        # Bytes that are no text are looked at, and refused, by who reads them; in C, since there may be millions.
+        connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
         connection.isolation_level = None  # transactions begin when and how this module says, not by themselves
         for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "trusted_schema=OFF"):
             connection.execute(f"PRAGMA {setting}").fetchall()
@@ -139,15 +148,7 @@ def _fill(building: Path) -> None:
     try:
         with maker.connect() as connection:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
-            metadata.create_all(connection)
-            for table in KEPT_FOR_EVER:
-                for act in ("UPDATE", "DELETE"):
-                    connection.exec_driver_sql(
-                        f'CREATE TRIGGER "{table.name}_no_{act.lower()}" BEFORE {act} ON "{table.name}" '
-                        f"BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END"
-                    )
-            name = secrets.token_hex(16)  # allowed: a name
-            connection.execute(sa.insert(LEDGER), {"one": 1, "id": name, "format": FORMAT})
+            fill(connection)
             connection.commit()
             connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     finally:

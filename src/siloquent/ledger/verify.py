@@ -15,7 +15,7 @@ from siloquent.errors import SiloquentError
 from siloquent.ledger import rules
 from siloquent.ledger.base import Account
 from siloquent.ledger.books import AnswerRow, Books, EntryRow, PermitRow, all_answers, all_entries, all_permits, lineage
-from siloquent.ledger.chain import genesis, seal
+from siloquent.ledger.chain import AccountsHash, genesis, seal
 from siloquent.ledger.checkpoint import Checkpoint
 from siloquent.privacy.accountants import Cost
 from siloquent.privacy.events import event_from_json
@@ -108,6 +108,7 @@ class _Replay:
     def __init__(self, ledger: str, books: Books, checkpoint: Checkpoint | None) -> None:
         self.ledger, self.books, self.checkpoint = ledger, books, checkpoint
         self.seq, self.hash = 0, genesis(ledger)
+        self.accounts, self.moved, self.paid = AccountsHash(ledger, ()), set[str](), list[_Tally]()
         self.tallies: dict[str, _Tally] = {}
         self.lines: dict[str, list[_Tally]] = {}
         self.open: dict[int, _Open] = {}
@@ -139,6 +140,8 @@ class _Replay:
         self._compare_tables()
 
     def _step(self, entry: EntryRow) -> None:
+        if type(entry.body) is not str:  # of all else, a value of another type equals nothing that it is compared with
+            raise _Wrong(f"entry {self.seq + 1} was changed")
         if entry.seq != self.seq + 1:
             raise _Wrong(f"entry {self.seq + 1} is missing")
         if entry.prev != self.hash:
@@ -153,6 +156,8 @@ class _Replay:
             if facts["account"] != entry.account:
                 raise _Wrong(f"entry {entry.seq} is filed under another account")
             self.kinds[facts["kind"]](facts)
+            if "accounts" in facts:
+                self._compare_accounts(facts["accounts"])
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, SiloquentError) as broken:
             raise _Wrong(f"entry {entry.seq} is not one that a ledger writes") from broken
 
@@ -169,11 +174,25 @@ class _Replay:
     def _spent(self) -> dict[str, Cost]:
         return {name: Cost(tally.amount, tally.delta) for name, tally in self.tallies.items()}
 
+    def _compare_accounts(self, kept: str) -> None:
+        """The entry's hash of all accounts is that of the accounts as the entries up to it leave them."""
+        for name in self.moved:
+            self.accounts.put(self.tallies[name].now())
+        self.moved.clear()
+        for tally in self.paid:
+            self.accounts.spend(tally.account.name, tally.amount, tally.delta)
+        self.paid.clear()
+        if kept != self.accounts.text():
+            raise _Wrong("an entry knows accounts that the chain does not give")
+
     def _compare_tables(self) -> None:
         """What stands beside the chain: nothing more, nothing less, nothing else."""
         self.permits.end()
         self.answers.end()
-        stored = {account.name: account for account in self.books.accounts()}
+        try:
+            stored = {account.name: account for account in self.books.accounts()}
+        except (ValueError, TypeError, AttributeError, SiloquentError) as broken:
+            raise _Wrong("accounts hold values that no ledger writes") from broken
         for name, tally in self.tallies.items():
             if stored.pop(name, None) != tally.now():
                 raise _Wrong(f"account {name!r} has limits, totals or settings that the chain does not give it")
@@ -199,10 +218,12 @@ class _Replay:
             )
         )
         self.lines[name] = [self.tallies[above] for above in lineage(name)]
+        self.moved.add(name)
 
     def _set_limit(self, facts: dict[str, Any]) -> None:
         tally = self.tallies[facts["account"]]
         tally.account = rules.new_limit(tally.now(), Cost(*facts["limit"]))
+        self.moved.add(facts["account"])
 
     def _epoch(self, facts: dict[str, Any]) -> None:
         old = self.tallies[facts["old"]]
@@ -211,6 +232,7 @@ class _Replay:
         if self.tallies[facts["account"]].now() != expected:
             raise _Wrong("an epoch changes an account's settings")
         old.account = replace(old.account, successor=facts["account"])
+        self.moved.add(facts["old"])
         self.prices.clear()  # a closed account has none
 
     def _reserve(self, facts: dict[str, Any]) -> None:
@@ -224,6 +246,7 @@ class _Replay:
             raise _Wrong("a reservation starts from totals that the chain does not give")
         for tally in line:
             tally.add(amount, delta)
+        self.paid += line
         self.open[self.seq] = (facts["account"], facts["key"], facts["event"], amount, delta)
         if self.permits.take(self.seq) != PermitRow(self.seq, facts["account"], facts["key"], facts["digest"]):
             raise _Wrong(f"the permit of entry {self.seq} was changed")
@@ -247,7 +270,7 @@ class _Replay:
         answer = self.answers.take(self.seq)
         if (answer.permit, answer.table) != (facts["permit"], line[-1].account.name):
             raise _Wrong(f"the answer of entry {self.seq} is filed under another permit")
-        if hashlib.sha256(answer.payload).hexdigest() != facts["payload"]:
+        if type(answer.payload) is not bytes or hashlib.sha256(answer.payload).hexdigest() != facts["payload"]:
             raise _Wrong(f"the answer of entry {self.seq} was changed")
 
     def _lower(self, line: list[_Tally], reserved: str, cost: Cost, facts: dict[str, Any]) -> None:
@@ -255,6 +278,7 @@ class _Replay:
         paid, events = Cost(*facts["cost"]), (event_from_json(reserved), event_from_json(facts["event"]))
         if paid != rules.final_cost([tally.account for tally in line], events[0], cost, events[1]):
             raise _Wrong("a settlement gives back what it may not")
+        self.paid += line
         for tally in line:
             tally.add(paid.amount - cost.amount, paid.delta - cost.delta)
 

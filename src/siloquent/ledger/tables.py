@@ -1,0 +1,87 @@
+"""The tables of a ledger in SQLite: made, guarded against changes, and brought up to date."""
+
+from __future__ import annotations
+
+import secrets  # allowed: names of keys and ledgers, never noise
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from siloquent.ledger.sql import FORMAT, KEPT_FOR_EVER, LEDGER, metadata
+
+_STOP = "BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END"
+_SETTINGS = ("name", "parent", "accountant", "unit", "adjacency", "disclosures")
+_OLD = "before_{}"
+
+# REPLACE removes rows without asking a DELETE trigger: what is there already is refused before it is inserted.
+_TAKEN = {
+    "ledger": "EXISTS (SELECT 1 FROM ledger)",
+    "account": "EXISTS (SELECT 1 FROM account WHERE name = NEW.name)",
+    "entry": "NEW.seq IS NOT (SELECT coalesce(max(seq), 0) + 1 FROM entry)",
+    "permit": "EXISTS (SELECT 1 FROM permit WHERE seq = NEW.seq OR key = NEW.key)",
+    "answer": "EXISTS (SELECT 1 FROM answer WHERE seq = NEW.seq OR permit = NEW.permit)",
+}
+
+
+def fill(connection: Connection) -> None:
+    """Make the tables of a new ledger, with their guards and its random name."""
+    metadata.create_all(connection)
+    name = secrets.token_hex(16)  # allowed: a name
+    connection.execute(sa.insert(LEDGER), {"one": 1, "id": name, "format": FORMAT})
+    _guard(connection)
+
+
+def is_current(connection: Connection) -> bool:
+    """Whether the tables are as ``fill`` makes them: strict, and with all guards."""
+    listed = connection.exec_driver_sql("SELECT name, strict FROM pragma_table_list WHERE schema = 'main'").all()
+    strict = {name for name, is_strict in listed if is_strict}
+    found = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'trigger'").scalars().all()
+    return strict >= set(metadata.tables) and set(found) >= set(_guards())
+
+
+def rebuild(connection: Connection) -> None:
+    """Copy every row into tables as ``fill`` makes them, within the transaction that ``connection`` is in.
+
+    Other processes that have the file open go on with the new tables.
+    """
+    listed = "SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'index') AND sql IS NOT NULL"
+    for kind, name in connection.exec_driver_sql(listed).all():
+        connection.exec_driver_sql(f'DROP {kind} "{name}"')
+    for name in metadata.tables:
+        connection.exec_driver_sql(f'ALTER TABLE "{name}" RENAME TO "{_OLD.format(name)}"')
+    metadata.create_all(connection)
+    for table in metadata.sorted_tables:
+        names = ", ".join(f'"{column.name}"' for column in table.columns)
+        # A share's account stands after its parent's, as foreign keys want it.
+        order = "name" if table.name == "account" else "1"
+        connection.exec_driver_sql(
+            f'INSERT INTO "{table.name}" ({names}) SELECT {names} FROM "{_OLD.format(table.name)}" ORDER BY {order}'
+        )
+    for table in reversed(metadata.sorted_tables):
+        connection.exec_driver_sql(f'DROP TABLE "{_OLD.format(table.name)}"')
+    _guard(connection)
+
+
+def _guard(connection: Connection) -> None:
+    for statement in _guards().values():
+        connection.exec_driver_sql(statement)
+
+
+def _guards() -> dict[str, str]:
+    """Triggers by name: no row of an entry, permit or answer changes, and of an account only its numbers do."""
+    guards = {}
+    for table in KEPT_FOR_EVER:
+        for act in ("UPDATE", "DELETE"):
+            name = f"{table.name}_no_{act.lower()}"
+            guards[name] = f'CREATE TRIGGER "{name}" BEFORE {act} ON "{table.name}" {_STOP}'
+    changed = " OR ".join(f"NEW.{name} IS NOT OLD.{name}" for name in _SETTINGS)
+    closed = "(OLD.successor IS NOT NULL AND NEW.successor IS NOT OLD.successor)"
+    guards["account_no_delete"] = f"CREATE TRIGGER account_no_delete BEFORE DELETE ON account {_STOP}"
+    guards["account_no_update"] = (
+        f"CREATE TRIGGER account_no_update BEFORE UPDATE ON account WHEN {changed} OR {closed} {_STOP}"
+    )
+    for name, taken in _TAKEN.items():
+        guards[f"{name}_no_replace"] = (
+            f'CREATE TRIGGER {name}_no_replace BEFORE INSERT ON "{name}" WHEN {taken} {_STOP}'
+        )
+    return guards
