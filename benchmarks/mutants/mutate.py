@@ -1,6 +1,6 @@
 """Small changes of a source file: a number, a comparison, an operator, a call or its argument, a guard.
 
-Left alone: annotations, decorators, assertions, texts, what is raised, what is logged.
+Left alone: annotations, decorators, assertions (also zip's), texts, what is raised, what is logged.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ _EXTREMES |= {new: old for old, new in _EXTREMES.items() if old != "nextafter"}
 _KEEP_TYPE = {"abs", "sorted", "round", "reversed", "sqrt", "log", "log2", "exp", "ceil", "floor", "rint", "unique"}
 _KEEP_TYPE |= {"cumsum", "sort", "square", "nan_to_num", "expm1", "log1p", "frozenset", "flip"}
 _LOGS = {"log", "logger", "LOG", "_log", "_LOG", "LOGGER", "logging", "warnings"}
+# Arguments that are assertions: they change no value, and say that lengths are equal or that a copy may be made.
+_PROMISES = {"strict", "zero_copy_only"}
 _LEFT_ALONE = (ast.Raise, ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Match)
 _TEXTS = (ast.JoinedStr, ast.List, ast.Tuple, ast.ListComp)
 
@@ -242,12 +244,16 @@ class _Walk(ast.NodeVisitor):
         if first is not None and keeps_type and not isinstance(first, ast.Starred | ast.GeneratorExp):
             self._add("identity", node, first)
         for place, keyword in enumerate(node.keywords):
+            if keyword.arg in _PROMISES:
+                continue
             known = self.signatures.optional.get(name)
             if keyword.arg is not None and (known is None or keyword.arg in known):
                 changed = copy.copy(node)
                 changed.keywords = [*node.keywords[:place], *node.keywords[place + 1 :]]
                 self._add("argument", node, changed)
-        self.generic_visit(node)
+        self.visit(node.func)
+        for part in (*node.args, *(one.value for one in node.keywords if one.arg not in _PROMISES)):
+            self.visit(part)
 
     def _add(self, kind: str, node: ast.expr | ast.stmt, new: str | ast.AST) -> None:
         assert node.end_lineno is not None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
-import random
-from collections.abc import Collection, Iterator, Sequence
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -13,28 +15,39 @@ from benchmarks.mutants.mutate import Mutation, Signatures, mutations
 SEED = 16
 # Patterns of files below ``siloquent``, and a number of mutants. A file belongs to the first place that names it.
 PLACES: dict[str, tuple[tuple[str, ...], int]] = {
-    "explore measure": (("explore/measure/*.py",), 15),
-    "synth measure": (("synth/measure/*.py",), 15),
-    "sketch measure": (("sketch/measure/*.py",), 12),
-    "search measure": (("search/measure/*.py",), 12),
-    "share measure": (("share/measure/*.py",), 12),
-    "collect measure": (("collect/measure/*.py",), 14),
-    "profile measure": (("profile/measure/*.py",), 8),
-    "noise": (("privacy/noise/*.py",), 16),
-    "privacy": (("privacy/*.py",), 24),
-    "ledger": (("ledger/*.py",), 18),
-    "explore plan": (("explore/plan/*.py",), 8),
-    "synth plan": (("synth/plan/*.py",), 7),
-    "sketch plan": (("sketch/plan/*.py",), 5),
-    "search plan": (("search/plan/*.py",), 5),
-    "share plan": (("share/plan.py", "share/plan/*.py"), 4),
-    "collect plan": (("collect/plan/*.py",), 5),
-    "profile plan": (("profile/plan/*.py",), 5),
-    "crypto": (("federation/crypto/*.py",), 8),
-    "federation": (("federation/*.py", "federation/channel/*.py", "federation/relay/*.py"), 12),
+    "explore measure": (("explore/measure/*.py",), 13),
+    "synth measure": (("synth/measure/*.py",), 13),
+    "sketch measure": (("sketch/measure/*.py",), 10),
+    "search measure": (("search/measure/*.py",), 10),
+    "share measure": (("share/measure/*.py",), 10),
+    "collect measure": (("collect/measure/*.py",), 11),
+    "profile measure": (("profile/measure/*.py",), 7),
+    "noise": (("privacy/noise/*.py",), 12),
+    "privacy": (("privacy/*.py",), 18),
+    "ledger": (("ledger/*.py",), 14),
+    "explore plan": (("explore/plan/*.py",), 6),
+    "synth plan": (("synth/plan/*.py",), 5),
+    "sketch plan": (("sketch/plan/*.py",), 4),
+    "search plan": (("search/plan/*.py",), 4),
+    "share plan": (("share/plan.py", "share/plan/*.py"), 3),
+    "collect plan": (("collect/plan/*.py",), 4),
+    "profile plan": (("profile/plan/*.py",), 4),
+    "crypto": (("federation/crypto/*.py",), 7),
+    "federation": (("federation/*.py", "federation/channel/*.py", "federation/relay/*.py"), 8),
 }
-# How often a kind is drawn. Numbers are most of what can be changed and would crowd out everything else.
-WEIGHTS = {"number": 3, "comparison": 3, "arithmetic": 2, "guard": 2}
+# How likely a change of each kind is drawn: numbers are half of all changes and would crowd out the others.
+WEIGHTS = {
+    "number": 0.35,
+    "arithmetic": 0.8,
+    "argument": 1.0,
+    "logic": 1.1,
+    "identity": 1.2,
+    "call": 1.3,
+    "comparison": 1.5,
+    "boolean": 2.2,
+    "extreme": 2.4,
+    "guard": 4.5,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +92,32 @@ def everything(source: Path, trees: dict[str, ast.Module]) -> Iterator[Planted]:
 
 
 def sample(
-    found: Sequence[Planted], *, seed: int = SEED, times: float = 1, places: Collection[str] = tuple(PLACES)
+    found: Iterable[Planted], *, seed: int = SEED, times: float = 1, places: Collection[str] = tuple(PLACES)
 ) -> list[Planted]:
-    """Of each place as many as ``PLACES`` says, times ``times``: a kind is drawn, then one of it; a line once at most.
+    """Of each place as many as ``PLACES`` says, times ``times``; of a line one at most.
 
-    Each place has a stream of its own, so a change of one does not draw others anew.
+    Each change has a number of its own text, and the least ones are drawn: a change of one function leaves the sample
+    of all others as it is.
     """
+    left = {place: round(PLACES[place][1] * times) for place in places}
+    seen: Counter[tuple[str, ...]] = Counter()
+    lines: set[tuple[str, int]] = set()
+    numbered = []
+    for one in found:
+        text = (one.file, one.mutation.function, one.mutation.statement, one.mutation.old, one.mutation.new)
+        seen[text] += 1
+        numbered.append((_number(text, seen[text], seed) / WEIGHTS[one.mutation.kind], one))
     drawn = []
-    for place in places:
-        mine = [one for one in found if one.place == place]
-        rng = random.Random(f"{seed} {place}")
-        lines: set[tuple[str, int]] = set()
-        for _ in range(round(PLACES[place][1] * times)):
-            open_ones = [one for one in mine if (one.file, one.mutation.line) not in lines]
-            kinds = sorted({one.mutation.kind for one in open_ones})
-            if not kinds:
-                break
-            kind = rng.choices(kinds, [WEIGHTS.get(kind, 1) for kind in kinds])[0]
-            chosen = rng.choice([one for one in open_ones if one.mutation.kind == kind])
-            lines.add((chosen.file, chosen.mutation.line))
-            drawn.append(chosen)
-    return drawn
+    for _, one in sorted(numbered, key=lambda pair: pair[0]):
+        line = (one.file, one.mutation.line)
+        if left.get(one.place) and line not in lines:
+            left[one.place] -= 1
+            lines.add(line)
+            drawn.append(one)
+    return sorted(drawn, key=lambda one: list(PLACES).index(one.place))
+
+
+def _number(text: tuple[str, ...], nth: int, seed: int) -> float:
+    """A draw of the exponential distribution that hangs on text and seed alone."""
+    digest = hashlib.sha256(repr((seed, nth, text)).encode()).digest()
+    return -math.log((int.from_bytes(digest[:8], "big") + 1) / 2**64)

@@ -18,8 +18,8 @@ from benchmarks.mutants.declared import Named
 from benchmarks.mutants.mutate import uses
 from benchmarks.mutants.places import Planted
 
-FIRST_TESTS, FIRST_SECONDS = 12, 12.0
-MORE_TESTS, MORE_SECONDS = 250, 120.0
+FIRST_TESTS, FIRST_SECONDS = 10, 8.0
+MORE_TESTS, MORE_SECONDS = 200, 60.0
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", re.MULTILINE)
 _UNKNOWN = re.compile(r"^ERROR: not found: (.*)$", re.MULTILINE)
 

@@ -65,6 +65,7 @@ def test_each_kind_of_change(kind: str, source: str, expected: list[str]) -> Non
         "if TYPE_CHECKING:\n    X = 3",
         "Name = int | str",
         "def f(a): return 'a' + a",
+        "def f(a, b): return zip(a, b, strict=True)",
     ],
 )
 def test_what_no_test_could_notice_is_left_alone(source: str) -> None:
@@ -112,6 +113,8 @@ def test_a_sample_is_the_same_each_time_and_has_its_share_of_each_place(found: l
     }
     assert len({(one.file, one.mutation.line) for one in drawn}) == len(drawn)
     assert len(drawn) >= 150
+    rest = [one for one in found if one.file != drawn[0].file]
+    assert {str(one) for one in drawn if one.file != drawn[0].file} <= {str(one) for one in sample(rest)}
 
 
 def test_measure_rooms_plans_privacy_ledger_and_federation_are_places(library: dict[str, ast.Module]) -> None:

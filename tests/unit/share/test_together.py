@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from siloquent.share import Budget, LearnSpec, ShareRelease, ShareSpec
 from siloquent.share.measure.counting import exact_counts
 from siloquent.share.plan import SharePlan
 from siloquent.share.together import add_walks, hold_sum, invitation_of, sum_spec
+from unit.federation.shares import recorded_shares
 from unit.share.tables import PURE, ZCDP, rows, session, spec
 
 NAMES = ("north", "river", "hill")
@@ -81,6 +83,17 @@ def test_all_clinics_get_one_release_and_pay_the_whole_price_each(tmp_path: Path
         assert one.account("patients").spent.amount == planned.price * {"pure": 10**9, "zcdp": 10**12}[budget_name(one)]
     model = share.learn(opened["hill"], LearnSpec("patients", "sick", releases[:1]))
     assert model.silos == 3
+
+
+@pytest.mark.parametrize(("method", "budget"), [CASES[0], CASES[1], CASES[3], CASES[4]])
+def test_each_clinic_adds_the_share_of_noise_that_its_ledger_was_charged_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, budget: str
+) -> None:
+    opened, wanted, seen = clinics(tmp_path, budget), summed_spec(method=method), recorded_shares(monkeypatch)
+    together(opened, wanted)
+    planned = opened["north"].share.explain(wanted)
+    kind = "laplace" if budget == PURE else "gaussian"
+    assert Counter(seen) == {(kind, run.parameter, 2, run.length): 3 * planned.runs.count(run) for run in planned.runs}
 
 
 def budget_name(opened: sq.Session) -> str:

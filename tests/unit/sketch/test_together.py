@@ -19,12 +19,12 @@ from siloquent.federation.measure import full_draw
 from siloquent.federation.sums import SERVICE, Sum, worker_part
 from siloquent.federation.walks import Walks
 from siloquent.privacy import SummedGaussian
-from siloquent.privacy.noise import shares
 from siloquent.sketch import Budget, Density, SketchSpec, ask
 from siloquent.sketch.sketch import Sketch
 from siloquent.sketch.task import explain
 from siloquent.sketch.together import add_walks, build_sum, event_of, invitation_of, planned
-from unit.sketch.tables import rows, session, spec
+from unit.federation.shares import recorded_shares
+from unit.sketch.tables import PURE, ZCDP, rows, session, spec
 
 module = import_module("siloquent.sketch.together")
 SILOS = ("north", "river", "hill")
@@ -159,30 +159,23 @@ def test_an_invitation_names_the_label_among_the_columns(silos: dict[str, sq.Ses
     assert made.columns[-1] == "kind"
 
 
-def noise_of_shares(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Fraction, int]]:
-    """The parameter and the number of honest silos of each share of noise that is drawn from now on."""
-    seen: list[tuple[Fraction, int]] = []
-    for name, parameter in (("add_gaussian_share", "variance"), ("add_laplace_share", "scale")):
-        real = getattr(shares, name)
-
-        def drawn(values: Any, *, real: Any = real, parameter: str = parameter, honest: int, **named: Any) -> Any:
-            seen.append((Fraction(named[parameter]), honest))
-            return real(values, honest=honest, **named)
-
-        monkeypatch.setattr(shares, name, drawn)
-    return seen
-
-
+@pytest.mark.parametrize("label", [None, "kind"])
+@pytest.mark.parametrize("budget", [ZCDP, PURE], ids=["zcdp", "pure"])
 @pytest.mark.parametrize("planted", [0, 1])
 def test_each_silo_adds_the_share_of_noise_that_its_ledger_was_charged_for(
-    silos: dict[str, sq.Session], monkeypatch: pytest.MonkeyPatch, planted: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: str, label: str | None, planted: int
 ) -> None:
     """With ``planted`` a silo's share is for one honest silo more: noise that no account was charged for lacks."""
-    asked, seen = shared(silos), noise_of_shares(monkeypatch)
+    silos = {name: session(tmp_path / name, rows(300, seed=k), budget=budget) for k, name in enumerate(SILOS)}
+    asked = shared(silos, label=label, budget=Budget(epsilon="8" if budget == PURE else "2"))
+    seen = recorded_shares(monkeypatch)
     real = module.measure_share
     monkeypatch.setattr(module, "measure_share", lambda *all_, honest: real(*all_, honest=honest + planted))
-    together(silos, asked)
+    made = together(silos, asked)
     chosen = planned(silos["north"], asked, min_parties=3)
-    charged = {(Fraction(one), 2) for one in (chosen.parameter, chosen.size_parameter) if one is not None}
+    kind, counters = "gaussian" if budget == ZCDP else "laplace", made["north"].counters
+    charged = {(kind, Fraction(chosen.parameter), 2, counters.size)}
+    if chosen.size_parameter is not None:
+        charged.add((kind, Fraction(chosen.size_parameter), 2, len(counters)))
     assert len(seen) == 3 * len(charged)
     assert (set(seen) == charged) == (planted == 0)  # three silos, of which one may show its noise: two are honest
