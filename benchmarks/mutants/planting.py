@@ -18,8 +18,8 @@ from benchmarks.mutants.declared import Named
 from benchmarks.mutants.mutate import uses
 from benchmarks.mutants.places import Planted
 
-FIRST_TESTS, FIRST_SECONDS = 10, 8.0
-MORE_TESTS, MORE_SECONDS = 200, 60.0
+FIRST_TESTS, FIRST_SECONDS = 10, 10.0
+MORE_TESTS, MORE_SECONDS = 100, 60.0
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", re.MULTILINE)
 _UNKNOWN = re.compile(r"^ERROR: not found: (.*)$", re.MULTILINE)
 
@@ -112,7 +112,7 @@ class Field:
         names = [test.name for test in tests if test.name not in self.unsound]
         if not names:
             return ""
-        seconds = 30 + 5 * sum(test.seconds for test in tests)
+        seconds = 20 + 4 * sum(test.seconds for test in tests)
         status, said = run_tests(names, self.copy, seconds=seconds, more={"NUMBA_CACHE_DIR": str(compiled)})
         if status is None:
             return "hang"

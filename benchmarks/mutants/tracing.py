@@ -1,7 +1,7 @@
 """A pytest plugin that writes down which lines of the library each passing test runs, one JSON line a test.
 
 ``MUTANTS_TRACE``: the file to append to. ``MUTANTS_SOURCE``: the folder whose files are watched. ``MUTANTS_SECONDS``:
-what a test may take; a slower one is interrupted and not written down.
+how much processor time a test may take; a slower one is interrupted and not written down.
 """
 
 from __future__ import annotations
@@ -85,17 +85,17 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Trace one test with its fixtures."""
     LINES.clear()
-    signal.signal(signal.SIGALRM, _interrupt)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    signal.signal(signal.SIGPROF, _interrupt)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     threading.settrace(LINES.called)
     sys.settrace(LINES.called)
-    start = time.perf_counter()
+    start = time.process_time()
     outcomes.clear()
     yield
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     sys.settrace(None)
     threading.settrace(None)
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.setitimer(signal.ITIMER_PROF, 0)
     masks = LINES.masks()
     if outcomes == ["passed"] * 3 and masks and seconds < SECONDS:
         told = {"test": item.nodeid, "seconds": round(seconds, 3), "lines": masks}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
@@ -23,6 +25,12 @@ def laplace_tail(m: int, *, scale: float) -> float:
     if m <= 0:
         return 1.0 - laplace_tail(1 - m, scale=scale)
     return math.exp(-m / scale) / (1.0 + math.exp(-1.0 / scale))
+
+
+def laplace_variance(scale: Fraction) -> Fraction:
+    """About the variance of discrete Laplace noise of ``scale``; above 0, however small the noise is."""
+    ratio = -1 / float(scale)
+    return Fraction(2 * max(math.exp(ratio), sys.float_info.min) / math.expm1(ratio) ** 2)
 
 
 def geometric_tail(m: int, *, scale: float) -> float:

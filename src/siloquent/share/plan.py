@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Literal
 
 from siloquent.errors import RequestError
+from siloquent.maths.tails import laplace_variance
 from siloquent.privacy import (
     Composed,
     DiscreteGaussian,
@@ -96,10 +97,7 @@ class SharePlan:
 
 def variance_of(noise: NoiseKind, parameter: Fraction) -> Fraction:
     """The variance of discrete Laplace noise of that scale, or about that of discrete Gaussian noise."""
-    if noise == "gaussian":
-        return parameter
-    less = -math.expm1(-1 / float(parameter))
-    return Fraction(2 * (1 - less) / less**2)
+    return parameter if noise == "gaussian" else laplace_variance(parameter)
 
 
 def plan(spec: ShareSpec, schema: TableSchema, *, seed: int | None = None) -> SharePlan:

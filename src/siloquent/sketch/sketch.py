@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError
+from siloquent.maths.tails import laplace_variance
 from siloquent.privacy import Event, event_from_json, event_to_json, told_fraction
 from siloquent.releases.arrays import pack, unpack
 from siloquent.releases.parts import Part, positive
@@ -140,14 +141,15 @@ def sketch_from_bytes(data: bytes) -> Sketch:
             raise ReleaseError("The file is no sketch: it does not hold the arrays of one.")
         if words["format"] != FORMAT:
             raise ReleaseError("The sketch has a later format.", fix="pip install --upgrade siloquent")
-        sizes = arrays["sizes"]
+        sizes, parameter = arrays["sizes"], positive(words["parameter"])
         return Sketch(
             plan=hash_plan_from_json(_text(arrays["plan"])),
             counters=arrays["counters"],
             sizes=None if sizes.shape == (0,) else sizes,
             noise=str(words["noise"]),
-            parameter=positive(words["parameter"]),
-            variance=positive(words["variance"]),
+            parameter=parameter,
+            # Earlier revisions wrote 0 where Laplace noise is hardly ever there.
+            variance=positive(words["variance"]) if words["variance"] != "0" else laplace_variance(parameter),
             size_variance=told_fraction(words["size_variance"]),
             hits=None if words["hits"] is None else int(words["hits"]),
             event=event_from_json(words["event"]),

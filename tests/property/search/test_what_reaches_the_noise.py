@@ -169,3 +169,14 @@ def test_unions_and_joins_keep_the_laws_of_a_semi_ring(one: list, two: list, thr
     c = sums_of(("c",), np.array([row[2:3] for row in three], dtype=float), 3)
     assert (a + b).sums == (b + a).sums
     assert ((a + b) * c).sums == (a * c + b * c).sums
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 1000), st.integers(0, 100), st.sampled_from([0.3, 0.5, 1.0]))
+def test_a_record_that_is_cut_is_hardly_shorter_than_the_cut(x: int, y: int, cut: float) -> None:
+    """A shorter one would lose what is paid for; whole steps take less than one off each column."""
+    features = plan(spec(features=("x", "y"), keys=()), schema()).features
+    places = {"x": np.array([x]), "y": np.array([y])}
+    whole = math.sqrt((whole_records(features, places, 1, 1_023, None) ** 2).sum())
+    cut_off = math.sqrt((whole_records(features, places, 1, 1_023, cut) ** 2).sum())
+    assert cut_off == whole if whole <= 1_023 * cut else 1_023 * cut - 3 < cut_off <= 1_023 * cut + 3

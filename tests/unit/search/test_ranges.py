@@ -77,3 +77,12 @@ def test_platform_scoring_may_estimate_the_requests_ranges(tmp_path: Path) -> No
     # y follows 8 x of the town: 16 steps of y from town to town are 2 steps of x.
     slope = {one.feature: one.value for one in found.model.coefficients}
     assert slope["other.x"] == pytest.approx(8, rel=0.15)
+
+
+def test_one_row_in_fifty_lies_below_the_range_and_one_above() -> None:
+    counts = np.ones(2_450, dtype=np.int64)  # of which 49 are a fiftieth, and 50 would be a 49th
+    sure = Fraction(100)  # a place beside the best one has a chance of e^-100
+    assert selected_range(counts, sure) == (49, 2_450 - 1 - 49, 2_450)
+    uneven = np.random.default_rng(4).integers(0, 30, 400)
+    first, last, _ = selected_range(uneven, sure)
+    assert selected_range(uneven[::-1].copy(), sure) == (399 - last, 399 - first, 400)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from siloquent import create_workspace, read_schema
+from siloquent import open as open_workspace
 from siloquent.errors import BudgetExceeded, KeyReused, RequestError, SchemaError
 from siloquent.maths.lsh.families import similarity
 from siloquent.privacy import Composed, DiscreteGaussian, DiscreteLaplace
@@ -37,7 +40,8 @@ from siloquent.sketch import (
     paper_mean,
 )
 from siloquent.sketch.regression import MomentsSpec
-from unit.sketch.tables import PURE, USER, rows, session, spec
+from siloquent.sketch.sketch import sketch_from_bytes
+from unit.sketch.tables import PURE, ROW, TOML, USER, ZCDP, rows, session, spec
 
 FALSE_ALARM = 1e-9
 POINTS = np.array([[2.5, 30], [7.0, 65], [5.0, 48], [9.9, 2]])
@@ -324,3 +328,53 @@ def test_a_moments_key_that_holds_another_charge_is_not_measured_at_its_price(tm
         opened.ledger.reserve = lambda account, event, **named: reserve(account, cheap, **named)  # type: ignore[method-assign]
         with pytest.raises(RequestError, match="planned differently"):
             opened.sketch.regress(MomentsSpec("points", ("x",), "y", Budget(epsilon="2")), key="k")
+
+
+@pytest.mark.parametrize(
+    ("account", "mode", "budget"),
+    [(ZCDP, {}, Budget(rho="400")), (PURE, {"mode": "sparse", "hits": 4}, Budget(epsilon="400"))],
+    ids=["dense", "sparse"],
+)
+def test_a_row_without_a_number_or_a_class_counts_nowhere_also_where_null_is_a_cell(
+    tmp_path: Path, account: str, mode: dict[str, Any], budget: Budget
+) -> None:
+    """100 of 600 rows have no y, whose NULL is a cell of its own, and 50 others no kind; noise is far below one row."""
+    frame = rows(600)
+    for name, empty in (("y", range(100)), ("kind", range(100, 150))):
+        values = [None if i in empty else value for i, value in enumerate(frame[name].to_pylist())]
+        frame = frame.set_column(frame.column_names.index(name), name, pa.array(values, frame.schema.field(name).type))
+    declared = TOML.replace('values = ["a", "b"], null = "drop"', 'values = ["a", "b"], null = "cell"')
+    text = declared.format(budget=account, unit=ROW, adjacency="add-remove", size="size_hint = 600", outside="drop")
+    create_workspace(tmp_path / "w")
+    opened = open_workspace(tmp_path / "w")
+    opened.add_frame(read_schema(text), frame)
+    kinds = frame["kind"].to_pylist()[100:]
+    labelled = build(opened, spec(rows=64, label="kind", budget=budget, **mode))
+    assert labelled.class_sizes().tolist() == pytest.approx([kinds.count("a"), kinds.count("b")], abs=2)
+    plain = build(opened, spec(rows=64, budget=budget, **mode))
+    assert plain.class_sizes()[0] == pytest.approx(500, abs=2)
+
+
+def test_a_set_holds_no_value_where_there_is_none(tmp_path: Path) -> None:
+    """Without a number made of what is no number, which is another one on another processor."""
+    frame = rows(600)
+    items = [None if i % 2 else 5 for i in range(600)]
+    frame = frame.set_column(frame.column_names.index("item"), "item", pa.array(items, pa.int64()))
+    opened = session(tmp_path, frame, unit=USER)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        made = build(
+            opened, spec(features=("item",), kernel=Jaccard(), group="person", rows=256, budget=Budget(rho="400"))
+        )
+    people = len({person for person, item in zip(frame["person"].to_pylist(), items, strict=True) if item is not None})
+    assert made.class_sizes()[0] == pytest.approx(people, abs=people / 10)
+
+
+@pytest.mark.parametrize("epsilon", ["0.01", "50", "900"])
+@pytest.mark.parametrize("mode", [{}, {"mode": "sparse", "hits": 1}], ids=["dense", "sparse"])
+def test_every_budget_of_a_pure_account_gives_a_sketch_that_can_be_read(
+    tmp_path: Path, epsilon: str, mode: dict[str, Any]
+) -> None:
+    made = build(session(tmp_path, rows(100), budget=PURE), spec(rows=16, budget=Budget(epsilon=epsilon), **mode))
+    assert ask(made, Density(POINTS)).values.shape == (4,)
+    assert sketch_from_bytes(replace(made, variance=Fraction(0)).to_bytes()).variance > 0  # as it once was written

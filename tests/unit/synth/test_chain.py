@@ -24,9 +24,11 @@ from siloquent.session import Session
 from siloquent.synth.estimate.chain import ChainModel
 from siloquent.synth.estimate.chain_weights import fit_weights
 from siloquent.synth.estimate.keep import broken_hard, violations
+from siloquent.synth.measure.chain import train
 from siloquent.synth.plan.chain import ChainPlan, plan_chain
 from siloquent.synth.release import load_model
 from siloquent.synth.spec.chain import PAPER, SEARCHED, ChainSpec, chain_from_plain
+from siloquent.synth.spec.network import blank_network, first_embeddings
 from siloquent.synth.spec.spec import SynthSpec, spec_from_plain
 
 FILE = """
@@ -271,3 +273,18 @@ def test_the_plan_of_a_chain_is_a_document_like_any_plan() -> None:
     assert document["model"] == "4 columns, 3 models of 6 noisy steps each"
     assert [step["step"] for step in document["steps"]][-1] == "18 steps of training"
     assert abs(sum(step["price"] for step in document["steps"]) - float(plan.price)) < 1e-6
+
+
+def test_the_first_step_is_as_long_as_the_rate_and_the_last_one_hardly_moves() -> None:
+    plan = plan_chain(SPEC, SCHEMA)
+    assert plan.training is not None
+    random, sizes = np.random.default_rng(0), (3, 4, 5)
+    model = blank_network((0, 1), 2, sizes, first_embeddings(sizes, 4, seed=1))
+    table_rows = random.integers(0, sizes, (30, 3))
+    lines = []
+    for steps in (1, 6):
+        plan_of = replace(plan, training=replace(plan.training, steps=steps))
+        lines.append(train(model, table_rows, plan_of).flat() - model.flat())
+    rate = plan.chain.rate
+    assert np.abs(lines[0]).max() == pytest.approx(rate, rel=1e-3)  # one step: the cosine is 1
+    assert np.abs(lines[1]).max() < 6 * rate

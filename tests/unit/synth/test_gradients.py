@@ -112,3 +112,12 @@ def test_the_thesis_sum_is_not_the_divergence() -> None:
     printed = np.exp((64 - 8) / (2 * 1.1**2))
     assert printed > 1e10
     assert abs(renyi(8, rate=0.01, multiplier=1.1) - 5.8407e-4) < 1e-8
+
+
+@pytest.mark.parametrize("spread", [0.01, 1.0, 30.0])
+def test_a_sum_is_that_of_each_rows_own_whole_gradient(spread: float) -> None:
+    """A row that moved the sum by anything but a whole vector would move it by more than its norm was checked for."""
+    quanta, model, table = Quanta(2, 2**12), network(3, spread), rows(40)
+    each = [clipped_sum(model, table[i : i + 1], quanta) for i in range(40)]
+    assert all(float((one.astype(np.float64) ** 2).sum()) <= float(quanta.scale) ** 2 for one in each)
+    assert (clipped_sum(model, table, quanta) == sum(each)).all()

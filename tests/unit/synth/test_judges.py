@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+from pathlib import Path
+
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
+from siloquent.synth import Budget
 from siloquent.synth.estimate.judges import Judges, summed_exactly, trained
+from siloquent.synth.measure.quality import distances
+from siloquent.synth.plan.budget import Noise
+from siloquent.synth.spec.measured import measurements_from_bytes
+from unit.synth.people import opened, rows, spec
 
 SIZES = (2, *(4 for _ in range(12)))
 
@@ -37,3 +46,30 @@ def test_fitted_scores_are_sums_of_whole_steps() -> None:
         assert found.dtype == np.float64
         assert (found * 2**24 == np.rint(found * 2**24)).all()
         assert np.abs(found).max() <= 2**20
+
+
+def test_a_report_holds_each_distance_and_each_count_with_the_noise_that_was_planned_for_it(tmp_path: Path) -> None:
+    """Against the same distances of the output, computed from rows: at this budget noise is a hundredth of them."""
+    asked = spec(rows=400, report="0.5", targets=("smoker",), budget=Budget(epsilon="90"), seed=5, constraints="none")
+    table = rows(400)
+    with opened(tmp_path / "w", table) as session:
+        planned = session.synth.explain(asked)
+        session.synth.synthesize(asked, key="k")
+        (stored,) = session.ledger.stored("people@1")
+    found = measurements_from_bytes(stored.payload).of_kind("report")
+    assert [step.variance for step in found] == [noise.variance for noise in planned.report]
+    assert len({noise.variance for noise in planned.report}) == 3
+    assert [step.counts.size for step in found] == [1, 1, 3]
+    for step, most in zip(found, (2 * 400 * 6, 2 * 400 * 15, 400), strict=True):
+        assert (step.counts > 0).all()
+        assert (step.counts <= most + 9 * math.sqrt(step.variance)).all()
+
+
+def test_a_distance_adds_up_cells_that_have_too_many_and_cells_that_have_too_few() -> None:
+    exact = [np.array([5, 0, 2]), np.array([[1, 1], [4, 1]])]
+    output = [np.array([2.2, 3.0, 2.0]), np.array([[1.0, 1.0], [0.6, 4.4]])]
+    fine = Noise("laplace", Fraction(1, 1_024), 1)  # noise is 0 but for e^-1024
+    ones, pairs = distances(([exact[0]], [exact[1]]), ([output[0]], [output[1]]), (fine, fine))
+    assert (ones.counts.tolist(), pairs.counts.tolist()) == ([6], [6])
+    (both, _) = distances((exact, exact), (output, output), (fine, fine))
+    assert both.counts.tolist() == [12]

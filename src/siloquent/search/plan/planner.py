@@ -9,6 +9,7 @@ from typing import Literal
 
 from siloquent.errors import RequestError
 from siloquent.maths.joint import Release, l1_moved
+from siloquent.maths.tails import laplace_variance
 from siloquent.privacy import (
     Composed,
     DiscreteGaussian,
@@ -101,10 +102,7 @@ def deviation(noise: Noise, parameter: Fraction | None) -> float:
     """The standard deviation of discrete noise, 0 where there is none."""
     if parameter is None:
         return 0.0
-    if noise == "gaussian":
-        return math.sqrt(parameter)
-    less = -math.expm1(-1 / float(parameter))
-    return math.sqrt(2 * (1 - less)) / less
+    return math.sqrt(parameter if noise == "gaussian" else laplace_variance(parameter))
 
 
 def plan(spec: OfferSpec, schema: TableSchema) -> OfferPlan:

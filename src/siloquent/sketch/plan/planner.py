@@ -20,6 +20,7 @@ from siloquent.maths.lsh import (
     draw_minhashes,
 )
 from siloquent.maths.lsh.families import is_of_sets
+from siloquent.maths.tails import laplace_variance
 from siloquent.privacy import (
     Composed,
     DiscreteGaussian,
@@ -118,10 +119,7 @@ class SketchPlan:
 
 def variance_of(noise: Noise, parameter: Fraction) -> Fraction:
     """The variance of discrete Laplace noise of that scale, or about that of discrete Gaussian noise."""
-    if noise == "gaussian":
-        return parameter
-    less = -math.expm1(-1 / float(parameter))
-    return Fraction(2 * (1 - less) / less**2)
+    return parameter if noise == "gaussian" else laplace_variance(parameter)
 
 
 def plan(spec: SketchSpec, schema: TableSchema, *, seed: int) -> SketchPlan:

@@ -199,3 +199,32 @@ def test_a_part_without_attributes_has_a_grid_of_one_cell() -> None:
     (part,) = compiled("SELECT COUNT(*) FROM visits ERROR 5").parts
     shape, place = grid_of(part)
     assert (shape, place.tolist()) == ((1,), [0])
+
+
+@pytest.mark.parametrize("users", [0, 3])
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("aggregate", ["COUNT(*)", "SUM(cost)"])
+def test_the_sensitivity_covers_each_pair_of_units_and_counts_are_charged_no_signs(
+    aggregate: str, adjacency: str, users: int
+) -> None:
+    """The columns of two values, in a sum with either sign: a replaced unit takes one away and adds the other."""
+    text = rectangles(40, 6, 8).replace("COUNT(*)", aggregate).replace("ERROR 300", "ERROR 30000000")
+    text = text.replace("cost >=", "cost >= 0 AND cost >=") if aggregate == "SUM(cost)" else text
+    workload = compiled(text, adjacency=adjacency, users=users)
+    offer = large_offer(workload, 0.01, norm="l1", two_sided=True, bits=16)
+    assert offer is not None
+    (matrix,) = offer.matrices
+    assert isinstance(matrix, Sparse)
+    dense = np.array([product(matrix, one) for one in np.eye(matrix.columns, dtype=np.int64)]).T
+    most, replaced = workload.largest * workload.rows, adjacency == "replace-one"
+    signs = (1, -1) if aggregate == "SUM(cost)" else (1,)
+    columns = dense.T.astype(object)
+    for one in columns:
+        others = [sign * column for column in columns for sign in signs] if replaced else [0 * one]
+        for other in others:
+            change = most * (one - other)
+            assert abs(change).sum() <= offer.sensitivity.l1
+            assert (change**2).sum() <= offer.sensitivity.l2_squared
+            assert abs(change).max() <= offer.sensitivity.linf
+    squares_of = max((column**2).sum() for column in columns) * most**2
+    assert offer.sensitivity.l2_squared == squares_of * (1 if not replaced else 2 if len(signs) == 1 else 4)

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siloquent.explore.measure.quantile import utilities
+from siloquent.explore.measure.quantile import Ranked, utilities
+from siloquent.explore.plan.steps import chart
+from siloquent.explore.spec import parse
+from unit.explore.plan.tables import PLENTY, table
 
 SHARES = [Fraction(1, 2), Fraction(9, 10), Fraction(1, 4), Fraction(9_999, 10_000)]
 counts = st.lists(st.integers(0, 12), min_size=2, max_size=9).map(lambda rows: np.array(rows, dtype=np.int64))
@@ -58,3 +61,16 @@ def test_very_large_tables_do_not_overflow() -> None:
 @pytest.mark.parametrize("share", SHARES)
 def test_an_empty_group_says_nothing(share: Fraction) -> None:
     assert utilities(np.zeros(4, dtype=np.int64), share).tolist() == [0, 0, 0, 0]
+
+
+@given(st.sampled_from(SHARES), st.fractions(min_value=Fraction(1, 64), max_value=64, max_denominator=64))
+def test_the_smallest_gap_that_breaks_the_promise_is_of_more_than_alpha_rows(share: Fraction, alpha: Fraction) -> None:
+    gap = Ranked(share, 5, alpha, 0.1).m
+    assert Fraction(gap, share.denominator) > alpha >= Fraction(gap - 1, share.denominator)
+
+
+@pytest.mark.parametrize("account", ["pure", "zcdp"])
+def test_a_choice_is_no_linear_measurement_that_later_answers_may_draw_from(account: str) -> None:
+    (found,) = chart(parse("SELECT MEDIAN(age) FROM visits ERROR 200"), table(account), left=PLENTY).first.plans
+    assert found.candidates
+    assert {(one.priced.form, one.priced.reusable) for one in found.candidates} == {("chosen", False)}

@@ -5,13 +5,22 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.explore.plan.planner import least_error, plan
 from siloquent.explore.spec import parse
 from siloquent.maths import promises
-from siloquent.privacy import Cost, DiscreteGaussian, DiscreteLaplace, GeometricTopK, PermuteAndFlip, accountant
+from siloquent.privacy import (
+    Cost,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialSelect,
+    GeometricTopK,
+    PermuteAndFlip,
+    accountant,
+)
 from unit.explore.plan.tables import PLENTY, planned, table
 
 BY_WARD = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR {}"
@@ -205,3 +214,21 @@ def test_the_rounding_of_large_sums_is_taken_off_the_bound_of_each_that_is_compa
     m = promises.smallest_breaking(Fraction(10_016) / compiled.grid - slacks * compiled.slack)
     (laplace,) = [one.priced.event for one in found.candidates if one.priced.name == "laplace"]
     assert laplace.scale == promises.largest_scale(law, m, 1 / 2000)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_a_list_is_paid_for_as_many_rounds_as_it_has_ids(limit: int) -> None:
+    tests = ", ".join(f"ward = '{ward}'" for ward in "ABCD")
+    text = f"BIN visits ON COUNT(*) WHERE W = {{{tests}}} ORDER BY COUNT(*) LIMIT {limit} ERROR 90"
+    candidates = planned(text, "zcdp").candidates
+    (one,) = (each.priced for each in candidates if each.priced.name == "exponential rounds")
+    assert isinstance(one.event, ExponentialSelect)
+    assert one.event.rounds == limit
+    compiled = planned(text, "zcdp").compiled
+    counts = [np.arange(1, 1 + part.columns, dtype=np.int64) * 10**6 for part in compiled.parts]
+    assert len(one.run(compiled, counts).values) == limit
+
+
+def test_two_cells_that_answers_share_are_worth_a_strategy() -> None:
+    text = "BIN visits ON COUNT(*) WHERE W = {age < 50, age < 100} ERROR 200"
+    assert "strategy" in {one.priced.form for one in planned(text, "zcdp").candidates}

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from siloquent.errors import LedgerError
 from siloquent.explore.estimate import Progress
 from siloquent.explore.estimate.ranks import read_off
+from siloquent.explore.measure.ranks import rank_errors
 from siloquent.explore.plan.cheaper import as_paid
 from siloquent.explore.plan.planner import Plan
 from siloquent.explore.plan.recall import Recall
@@ -152,3 +153,9 @@ def test_what_was_reserved_for_a_choice_each_is_measured_as_that() -> None:
     for way in first.ways:
         permit = Permit("p", "visits@1", "k", "d", way.event, Cost(1), 7)
         assert as_paid(first, Recall((), 0), permit).event == way.event
+
+
+def test_a_rank_error_is_the_rows_up_to_a_value_less_a_share_of_all_for_every_value_but_the_last() -> None:
+    rows, shares = np.array([3, 0, 5, 2]), [Fraction(1, 4), Fraction(9, 10)]
+    expected = [float(sum(rows[: value + 1]) - share * 10) for share in shares for value in range(3)]
+    assert (rank_errors(4, shares) @ rows).tolist() == pytest.approx(expected)
