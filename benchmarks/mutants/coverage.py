@@ -35,7 +35,7 @@ MARKS = "not spark and not postgres and not web"
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A test that passed, its processor time while it was traced, and the lines that it ran, a bit mask for each file."""
+    """A test that passed, its processor time while traced, and the lines that it ran: a bit mask for each file."""
 
     name: str
     seconds: float
