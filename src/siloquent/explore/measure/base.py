@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,9 +19,14 @@ from siloquent.maths.strategies.sparse import Sparse
 from siloquent.privacy import Event
 
 Integers = NDArray[np.int64]
+Affords = Callable[[Event], bool]
 LARGEST_VALUE = 2**60
 LARGEST_DEVIATION = 2**25
 SAFE = 2**62
+_HALVINGS = 60
+_BITS = 13
+SCALE_BITS, VARIANCE_BITS = 34, 20
+"""Binary digits after the point that samplers take of a scale, and of a variance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,7 @@ class Wanted:
 
     ``threshold``: icq reports what is above it (whole steps). ``k``: tcq's; ``sign`` is -1 for the k smallest.
     ``joint``: both kinds of error of an icq or tcq are promised together; ``beta``, which is for each, is half of that.
+    ``affords``: of a question with a BUDGET, whether it pays for an event; the noise is then the least that it buys.
     """
 
     kind: Kind
@@ -39,6 +46,7 @@ class Wanted:
     k: int = 0
     sign: int = 1
     joint: bool = False
+    affords: Affords | None = None
 
     @property
     def together(self) -> float:
@@ -79,6 +87,43 @@ class Priced:
     calibration: str = "exact"
     strategy: tuple[Matrix, ...] = ()
     least: Event | None = None
+
+
+def sharpened(
+    largest: Fraction,
+    event_of: Callable[[Fraction], Event],
+    affords: Affords | None,
+    *,
+    bits: int = SCALE_BITS,
+    least: Fraction = Fraction(0),
+) -> Fraction:
+    """The least noise that a budget pays for, where the promise allows ``largest``: less noise keeps it as well.
+
+    Args:
+        largest: A scale or a variance.
+        event_of: What is released with one; it costs less the larger that is.
+        affords: None without a budget; then, and where not even ``largest`` is paid for, it stays.
+        bits: So many binary digits after the point are drawn.
+        least: Below it the promise was not proved.
+    Returns:
+        A parameter within one part in 2^13 of the least, at most ``largest``.
+    """
+    if affords is None or not affords(event_of(largest)):
+        return largest
+    high = largest
+    for _ in range(_HALVINGS):
+        if high / 2 < least or not affords(event_of(high / 2)):
+            break
+        high /= 2
+    places = min(max(_BITS - math.floor(math.log2(high / 2)), 0), bits)
+    low, top = max(math.floor(high / 2 * 2**places), 0), math.floor(high * 2**places)
+    if top * Fraction(1, 2**places) < high and not (top and affords(event_of(Fraction(top, 2**places)))):
+        return high if high == largest else min(Fraction(top + 1, 2**places), largest)
+    while top - low > 1:
+        middle = (low + top) // 2
+        found = Fraction(middle, 2**places)
+        low, top = (low, middle) if found >= least and affords(event_of(found)) else (middle, top)
+    return min(Fraction(top, 2**places), largest)
 
 
 def sum_units(summed: Summed, part: Part, index_sums: Integers, counts: Integers) -> Integers:

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from siloquent.explore.measure.base import LARGEST_VALUE, Integers, Outcome, Priced, Wanted, answers
+from siloquent.explore.measure.base import LARGEST_VALUE, Integers, Outcome, Priced, Wanted, answers, sharpened
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.maths import promises
 from siloquent.maths.workloads import chain
@@ -28,9 +28,11 @@ def price_crossing(compiled: Compiled, wanted: Wanted) -> Priced | None:
     part = compiled.parts[0]
     order = np.arange(compiled.answers) if part.running else chain(part.matrix)
     assert order is not None
-    scale = promises.largest_scale(promises.PermuteAndFlip(compiled.answers + 1), wanted.m, wanted.together)
+    change = Fraction(2 * compiled.sensitivity.linf)
+    largest = promises.largest_scale(promises.PermuteAndFlip(compiled.answers + 1), wanted.m, wanted.together)
+    scale = sharpened(largest, lambda scale: PermuteAndFlip(epsilon=change / scale), wanted.affords)
     rate = 1 / scale
-    event = PermuteAndFlip(epsilon=Fraction(2 * compiled.sensitivity.linf) / scale)
+    event = PermuteAndFlip(epsilon=change / scale)
 
     def run(workload: Compiled, columns: list[Integers]) -> Outcome:
         from siloquent.privacy.noise import permute_and_flip

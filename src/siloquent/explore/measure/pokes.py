@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import AccuracyUnreachable
-from siloquent.explore.measure.base import Integers, Outcome, Priced, Wanted, answers
+from siloquent.explore.measure.base import Integers, Outcome, Priced, Wanted, answers, sharpened
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.maths import promises
 from siloquent.privacy import NoiseReduction
@@ -35,9 +35,11 @@ def price_pokes(compiled: Compiled, wanted: Wanted) -> Priced | None:
         finest = promises.largest_scale(promises.LaplaceAbove(1), wanted.m, _share(compiled, wanted))
     except AccuracyUnreachable:
         return None
-    scales = steps(min(finest, _FINEST))
+    l1 = compiled.sensitivity.l1
+    finest = min(finest, _FINEST)
+    scales = steps(sharpened(finest, lambda one: NoiseReduction(scales=(one,), l1=l1), wanted.affords))
     margins = margins_of(scales, compiled, wanted)
-    event = NoiseReduction(scales=scales, l1=compiled.sensitivity.l1)
+    event = NoiseReduction(scales=scales, l1=l1)
 
     def run(workload: Compiled, columns: list[Integers]) -> Outcome:
         from siloquent.privacy.noise import noise_chain
@@ -56,8 +58,11 @@ def _share(compiled: Compiled, wanted: Wanted) -> float:
 
 
 def steps(finest: Fraction) -> tuple[Fraction, ...]:
-    """Decreasing scales that end at ``finest``, each 1.2 times the next, in 1/1024; fewer where they would be equal."""
-    parts = promises.DENOMINATOR
+    """Decreasing scales that end at ``finest``, each 1.2 times the next, in 1/1024; fewer where they would be equal.
+
+    Where ``finest`` itself has more digits, all have so many.
+    """
+    parts = max(promises.DENOMINATOR, finest.denominator)
     wanted = (Fraction(int(finest * GROWTH**i * parts), parts) for i in range(POKES))
     return tuple(sorted(set(wanted), reverse=True))
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from siloquent.explore.measure.base import LARGEST_VALUE, SAFE, Integers, Outcome, Priced, Run
+from siloquent.explore.measure.base import LARGEST_VALUE, SAFE, Affords, Integers, Outcome, Priced, Run, sharpened
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.maths import promises
 from siloquent.privacy import ExponentialSelect, PermuteAndFlip
@@ -18,13 +18,15 @@ from siloquent.privacy import ExponentialSelect, PermuteAndFlip
 class Ranked:
     """What a quantile of share a/b must keep: no rank is more than ``alpha`` rows off, but with ``beta`` in all.
 
-    ``candidates``: how many declared values there are; a group's counts of them stand side by side.
+    ``candidates``: how many declared values there are; a group's counts of them stand side by side. ``affords``: as in
+    ``Wanted``.
     """
 
     share: Fraction
     candidates: int
     alpha: Fraction
     beta: float
+    affords: Affords | None = None
 
     @property
     def m(self) -> int:
@@ -57,8 +59,10 @@ def price_flip(compiled: Compiled, ranked: Ranked) -> Priced:
         "Permute-and-Flip" (NeurIPS 2020); the utility is explore's design, section 6.
     """
     law = promises.PermuteAndFlip(ranked.candidates)
-    scale = promises.largest_scale(law, ranked.m, each_beta(ranked.beta, compiled.answers))
-    event = PermuteAndFlip(epsilon=Fraction(2 * total_change(compiled, ranked.share)) / scale)
+    change = Fraction(2 * total_change(compiled, ranked.share))
+    largest = promises.largest_scale(law, ranked.m, each_beta(ranked.beta, compiled.answers))
+    scale = sharpened(largest, lambda scale: PermuteAndFlip(epsilon=change / scale), ranked.affords)
+    event = PermuteAndFlip(epsilon=change / scale)
     return Priced("permute-and-flip", "chosen", event, _run(event, ranked, 1 / scale), reusable=False)
 
 
@@ -71,8 +75,10 @@ def price_exponential(compiled: Compiled, ranked: Ranked) -> Priced:
         "Bounding, Concentrating, and Truncating" (ALT 2021).
     """
     law = promises.ExponentialSelect(ranked.candidates)
-    scale = promises.largest_scale(law, ranked.m, each_beta(ranked.beta, compiled.answers))
-    event = ExponentialSelect(rounds=1, range=Fraction(2 * total_change(compiled, ranked.share)) / scale)
+    change = Fraction(2 * total_change(compiled, ranked.share))
+    largest = promises.largest_scale(law, ranked.m, each_beta(ranked.beta, compiled.answers))
+    scale = sharpened(largest, lambda scale: ExponentialSelect(rounds=1, range=change / scale), ranked.affords)
+    event = ExponentialSelect(rounds=1, range=change / scale)
     return Priced("exponential selection", "chosen", event, _run(event, ranked, 1 / scale), reusable=False)
 
 

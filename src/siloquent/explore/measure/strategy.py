@@ -7,7 +7,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from siloquent.explore.measure.base import LARGEST_DEVIATION, Integers, Outcome, Priced, Wanted, product
+from siloquent.explore.measure.base import (
+    LARGEST_DEVIATION,
+    VARIANCE_BITS,
+    Integers,
+    Outcome,
+    Priced,
+    Wanted,
+    product,
+    sharpened,
+)
 from siloquent.explore.measure.large import large_offer
 from siloquent.explore.measure.offers import Offer, gaussian_offer, laplace_offer
 from siloquent.explore.plan.compiled import Compiled
@@ -46,7 +55,9 @@ def with_laplace(offer: Offer | None, wanted: Wanted) -> Priced | None:
     scale = min(LARGEST_SCALE, Fraction(math.floor(_room(offer, wanted) * 1_024), 1_024))
     if offer is None or scale <= 0:
         return None
-    event = DiscreteLaplace(scale=scale, l1=offer.sensitivity.l1)
+    l1 = offer.sensitivity.l1
+    scale = sharpened(scale, lambda scale: DiscreteLaplace(scale=scale, l1=l1), wanted.affords)
+    event = DiscreteLaplace(scale=scale, l1=l1)
 
     def run(_: Compiled, columns: list[Integers]) -> Outcome:
         from siloquent.privacy.noise import add_laplace
@@ -83,8 +94,12 @@ def with_gaussian(offer: Offer | None, wanted: Wanted) -> Priced | None:
     deviation = min(_room(offer, wanted), float(LARGEST_DEVIATION))
     if offer is None or deviation < LEAST_DEVIATION:
         return None
-    variance = Fraction(math.floor(deviation**2))
-    event = DiscreteGaussian(variance=variance, l2_squared=offer.sensitivity.l2_squared)
+    l2, least = offer.sensitivity.l2_squared, Fraction(LEAST_DEVIATION**2)
+    largest = Fraction(math.floor(deviation**2))
+    variance = sharpened(
+        largest, lambda one: DiscreteGaussian(one, l2), wanted.affords, bits=VARIANCE_BITS, least=least
+    )
+    event = DiscreteGaussian(variance=variance, l2_squared=l2)
 
     def run(_: Compiled, columns: list[Integers]) -> Outcome:
         from siloquent.privacy.noise import add_gaussian

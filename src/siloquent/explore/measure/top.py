@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from siloquent.explore.measure.base import Integers, Outcome, Priced, Wanted, answers
+from siloquent.explore.measure.base import Integers, Outcome, Priced, Wanted, answers, sharpened
 from siloquent.explore.measure.offers import top_offer
 from siloquent.explore.measure.strategy import gaussian_bits, with_gaussian
 from siloquent.explore.plan.compiled import Compiled
@@ -25,10 +25,14 @@ def price_geometric_top(compiled: Compiled, wanted: Wanted) -> Priced | None:
     """
     if wanted.kind != "tcq" or compiled.sensitivity.linf == 0:
         return None
-    scale = promises.largest_scale(promises.GeometricTop(compiled.answers, wanted.k), wanted.m, wanted.beta)
-    event = GeometricTopK(
-        k=min(wanted.k, compiled.answers), scale=scale, linf=compiled.sensitivity.linf, monotone=compiled.monotone
-    )
+    k, linf = min(wanted.k, compiled.answers), compiled.sensitivity.linf
+
+    def event_of(scale: Fraction) -> GeometricTopK:
+        return GeometricTopK(k=k, scale=scale, linf=linf, monotone=compiled.monotone)
+
+    largest = promises.largest_scale(promises.GeometricTop(compiled.answers, wanted.k), wanted.m, wanted.beta)
+    scale = sharpened(largest, event_of, wanted.affords)
+    event = event_of(scale)
 
     def run(workload: Compiled, columns: list[Integers]) -> Outcome:
         from siloquent.privacy.noise import add_geometric
@@ -47,10 +51,11 @@ def price_rounds(compiled: Compiled, wanted: Wanted) -> Priced | None:
     """
     if wanted.kind != "tcq" or compiled.sensitivity.linf == 0:
         return None
-    scale = promises.largest_scale(promises.ExponentialRounds(compiled.answers, wanted.k), wanted.m, wanted.together)
     k = min(wanted.k, compiled.answers)
-    width = Fraction(compiled.sensitivity.linf * (1 if compiled.monotone else 2)) / scale
-    event = ExponentialSelect(rounds=k, range=width)
+    change = Fraction(compiled.sensitivity.linf * (1 if compiled.monotone else 2))
+    largest = promises.largest_scale(promises.ExponentialRounds(compiled.answers, wanted.k), wanted.m, wanted.together)
+    scale = sharpened(largest, lambda scale: ExponentialSelect(rounds=k, range=change / scale), wanted.affords)
+    event = ExponentialSelect(rounds=k, range=change / scale)
 
     def run(workload: Compiled, columns: list[Integers]) -> Outcome:
         from siloquent.privacy.noise import exponential_top_k

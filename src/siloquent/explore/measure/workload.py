@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from siloquent.explore.measure.base import LARGEST_DEVIATION, Integers, Outcome, Priced, Wanted, answers
+from siloquent.explore.measure.base import (
+    LARGEST_DEVIATION,
+    VARIANCE_BITS,
+    Integers,
+    Outcome,
+    Priced,
+    Wanted,
+    answers,
+    sharpened,
+)
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.maths import promises
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace
@@ -28,8 +37,10 @@ def price_laplace(compiled: Compiled, wanted: Wanted) -> Priced | None:
         "icq": promises.LaplaceAbove(compiled.answers),
         "tcq": promises.LaplaceTop(compiled.answers, wanted.k),
     }
-    scale = promises.largest_scale(laws[wanted.kind], wanted.m, _rate(wanted))
-    event = DiscreteLaplace(scale=scale, l1=compiled.sensitivity.l1)
+    l1 = compiled.sensitivity.l1
+    largest = promises.largest_scale(laws[wanted.kind], wanted.m, _rate(wanted))
+    scale = sharpened(largest, lambda scale: DiscreteLaplace(scale=scale, l1=l1), wanted.affords)
+    event = DiscreteLaplace(scale=scale, l1=l1)
 
     def run(workload: Compiled, columns: list[Integers]) -> Outcome:
         from siloquent.privacy.noise import add_laplace
@@ -56,7 +67,9 @@ def price_gaussian(compiled: Compiled, wanted: Wanted) -> Priced | None:
     deviation = min(largest, Fraction(LARGEST_DEVIATION))
     # Squares of large deviations would pass the sampler's range; a smaller variance is less noise, so still kept.
     variance = deviation**2 if deviation <= LARGEST_EXACT else Fraction(math.floor(deviation**2))
-    event = DiscreteGaussian(variance=variance, l2_squared=compiled.sensitivity.l2_squared)
+    l2 = compiled.sensitivity.l2_squared
+    variance = sharpened(variance, lambda one: DiscreteGaussian(one, l2), wanted.affords, bits=VARIANCE_BITS)
+    event = DiscreteGaussian(variance=variance, l2_squared=l2)
 
     def run(workload: Compiled, columns: list[Integers]) -> Outcome:
         from siloquent.privacy.noise import add_gaussian

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 
 from siloquent.errors import AccuracyUnreachable, RequestError
-from siloquent.explore.measure.base import Priced, Wanted
+from siloquent.explore.measure.base import Affords, Priced, Wanted
 from siloquent.explore.measure.crossing import price_crossing
 from siloquent.explore.measure.pokes import price_pokes
 from siloquent.explore.measure.strategy import price_factorisation, price_strategy
@@ -26,6 +27,8 @@ from siloquent.schema import TableSchema
 LARGEST_THRESHOLD = 2**58
 REUSE_WITHIN = Fraction(105, 100)
 EX_POST_WITHIN = Fraction(125, 100)
+UNSPENT = Fraction(1, 1_000)
+"""Of a BUDGET: what is asked is used, and only a mechanism whose noise comes in steps leaves more."""
 MOST_STEPS = 2**50
 MOST_UNITS = Fraction(2**50)
 
@@ -135,8 +138,12 @@ def plan(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
     affordable = [c for c in candidates if fits(c.cost, left)]
     if not affordable:
         raise _unreachable(compiled, wanted, schema, left, alpha)
-    chosen = _choice(affordable, optimistic=query.optimistic).priced
-    return Plan(query, schema, compiled, chosen, tuple(candidates), alpha, query.promise.beta)
+    chosen = _choice(affordable, optimistic=query.optimistic)
+    if isinstance(query.promise, Spend):
+        wanted = replace(wanted, affords=affordable_within(left, schema))
+        candidates = _candidates(compiled, wanted, schema, alpha)
+        chosen = fullest([chosen, *affordable], candidates, left)
+    return Plan(query, schema, compiled, chosen.priced, tuple(candidates), alpha, query.promise.beta)
 
 
 def least_error(chosen: Plan, *, left: Cost) -> Fraction | None:
@@ -259,6 +266,23 @@ def _choice(affordable: list[Candidate], *, optimistic: bool) -> Candidate:
 def fits(cost: Cost, left: Cost) -> bool:
     """Whether ``left`` pays for ``cost``."""
     return cost.amount <= left.amount and cost.delta <= left.delta
+
+
+def affordable_within(left: Cost, schema: TableSchema) -> Affords:
+    """Whether ``left`` pays for an event of the table's account."""
+    book = accountant(schema.budget.accountant)
+    return lambda event: fits(book.cost(event), left)
+
+
+def fullest(preferred: Sequence[Candidate], spending: Sequence[Candidate], allowed: Cost) -> Candidate:
+    """The first of ``preferred``, by name, that uses a BUDGET but for a thousandth, as it is among ``spending``.
+
+    The one that uses most of it where none does.
+    """
+    by_name = {one.priced.name: one for one in spending if fits(one.cost, allowed)}
+    order = [by_name[one.priced.name] for one in preferred]
+    enough = allowed.amount * (1 - UNSPENT)
+    return next((one for one in order if one.cost.amount >= enough), max(order, key=lambda one: one.cost.amount))
 
 
 def allowed_cost(spend: Spend, schema: TableSchema) -> Cost:

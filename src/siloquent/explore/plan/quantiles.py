@@ -14,13 +14,22 @@ from fractions import Fraction
 import numpy as np
 
 from siloquent.errors import AccuracyUnreachable, RequestError
-from siloquent.explore.measure.base import Priced, Wanted
+from siloquent.explore.measure.base import Affords, Priced, Wanted
 from siloquent.explore.measure.quantile import Ranked, each_beta, price_exponential, price_flip, total_change
 from siloquent.explore.measure.ranks import price_ranks
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.explore.plan.keys import keys_of
 from siloquent.explore.plan.lookups import resolved
-from siloquent.explore.plan.planner import MOST_UNITS, Candidate, Plan, allowed_cost, error_bound, fits
+from siloquent.explore.plan.planner import (
+    MOST_UNITS,
+    Candidate,
+    Plan,
+    affordable_within,
+    allowed_cost,
+    error_bound,
+    fits,
+    fullest,
+)
 from siloquent.explore.plan.predicates import compile_keys
 from siloquent.explore.plan.space import Key
 from siloquent.explore.spec.aggregates import Quantile, Ranks
@@ -57,11 +66,16 @@ def plan_quantile(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
         alpha = _least_error(compiled, aggregate, attribute, beta, schema, allowed_cost(query.promise, schema))
     ranked = Ranked(aggregate.fraction, attribute.steps, alpha, beta)
     candidates = _candidates(compiled, ranked, schema)
-    if candidates[0].cost.amount > left.amount:
+    chosen = candidates[0]
+    if chosen.cost.amount > left.amount:
         raise AccuracyUnreachable(
             f"Even the whole budget of {schema.name!r} would not pay for {digits(alpha, 6)} rows of rank."
         )
-    return Plan(query, schema, compiled, candidates[0].priced, tuple(candidates), alpha, query.promise.beta)
+    if isinstance(query.promise, Spend):
+        left = allowed_cost(query.promise, schema)
+        candidates = _candidates(compiled, replace(ranked, affords=affordable_within(left, schema)), schema)
+        chosen = fullest([chosen], candidates, left)
+    return Plan(query, schema, compiled, chosen.priced, tuple(candidates), alpha, query.promise.beta)
 
 
 def together(plans: Sequence[Plan], *, left: Cost) -> tuple[Plan, ...]:
@@ -96,8 +110,9 @@ def _ranks(plans: Sequence[Plan], left: Cost) -> Plan | None:
     beta = sum((one.beta for one in plans), Fraction(0))
     aggregate = Ranks(first.query.aggregate.attribute, shares)  # type: ignore[union-attr]
 
-    def priced(alpha: Fraction) -> Priced | None:
-        wanted = Wanted("wcq", min(alpha, MOST_UNITS), promises.smallest_breaking(alpha), float(beta))
+    def priced(alpha: Fraction, affords: Affords | None = None) -> Priced | None:
+        units = min(alpha, MOST_UNITS)
+        wanted = Wanted("wcq", units, promises.smallest_breaking(alpha), float(beta), affords=affords)
         return price_ranks(compiled, [Fraction(share) for share in shares], wanted, pure=pure)
 
     book, pure = accountant(schema.budget.accountant), schema.budget.accountant == "pure"
@@ -116,7 +131,10 @@ def _ranks(plans: Sequence[Plan], left: Cost) -> Plan | None:
         allowed = allowed_cost(promise, schema)
         most = min(one.alpha for one in plans)
         alpha = _least(most, lambda error: (one := priced(error)) is not None and fits(book.cost(one.event), allowed))
-    chosen = None if alpha is None else priced(alpha)
+        left = Cost(min(left.amount, allowed.amount), left.delta)
+    chosen = None
+    if alpha is not None:
+        chosen = priced(alpha, affordable_within(left, schema) if isinstance(promise, Spend) else None)
     if chosen is None or alpha is None or not fits(book.cost(chosen.event), left):
         return None
     query = replace(first.query, aggregate=aggregate, promise=promise)
