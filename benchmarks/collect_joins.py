@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -26,6 +27,8 @@ def rows(options: Options) -> Iterator[Row]:
             yield from _one(epsilon, goal, draws=4 if options.quick else 54)
     if any(options.wants(f"join-many-{kind}") for kind in MANY):
         yield from _many(draws=3 if options.quick else 20)
+    if options.wants("join-three"):
+        yield from _three(2_000 if options.quick else 100_000)
 
 
 def spec(epsilon: int, *, per_user: int = 1, client: str = "separate") -> CollectionSpec:
@@ -58,6 +61,30 @@ def _one(epsilon: int, goal: float, draws: int) -> Iterator[Row]:
               how=f"{how}peer: HIO-JOIN, {len(join)} draws; SC-JOIN {np.mean(sc):.2g}")  # fmt: skip
     yield Row(f"join-one-coordinated-eps{epsilon}", ours=float(np.mean(shared)), peer=float(np.mean(join)), unit="NMSE",
               how=f"{how}one report on the joined row; peer: HIO-JOIN")  # fmt: skip
+
+
+def _three(users: int) -> Iterator[Row]:
+    """Counts over three services whose joint table would have 1.3 x 10^8 cells: time, and whether errors are true."""
+    names = ("first", "second", "third")
+    services = tuple(Service(n, (categorical(f"{n}_a", 25), categorical(f"{n}_b", 20)), everyone=True) for n in names)
+    made = design(CollectionSpec("b", services, "12"))
+    random = np.random.default_rng(3)
+    places = [np.column_stack([random.integers(0, 25, users), random.integers(0, 20, users)]) for _ in names]
+    simulated = Simulated(made, [one_row_each(one) for one in places])
+    joined = "FROM first JOIN second USING (user) JOIN third USING (user)"
+    scores, seconds = [], []
+    for value in range(12):
+        start = time.process_time()
+        asked = simulated.ask(f"SELECT COUNT(*) {joined} WHERE first_a = '{value}' OR third_b = '3'").estimates[0][0]
+        seconds.append(time.process_time() - start)
+        truth = int(((places[0][:, 0] == value) | (places[2][:, 1] == 3)).sum())
+        scores.append((asked.value - truth) / asked.standard_error)
+    how = f"COUNT over three services of 25 x 20 values, {users:,} users, eps 12, 12 questions"
+    yield Row(
+        "join-three-cpu", ours=max(seconds[1:]), goal=2.0, unit="CPU s", how=f"{how}; the slowest after the first"
+    )
+    yield Row("join-three-score", ours=float(np.sqrt(np.mean(np.square(scores)))), goal=2.0, unit="standard errors",
+              how=f"{how}; root mean square of what answers are off")  # fmt: skip
 
 
 def _many(draws: int) -> Iterator[Row]:

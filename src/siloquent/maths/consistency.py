@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 
 from siloquent.maths.hierarchy import Tree
 from siloquent.maths.oracles import Oracle
+from siloquent.maths.row_layers import Products, RowReports, Supports, users_in
 
 Floats = NDArray[np.float64]
 Levels = tuple[int, ...]
+Sums = Floats | Products
 DESIGN_ROUNDS = 500
 LEAST_SHARE = 0.01
 
@@ -56,22 +58,29 @@ class Layer:
     Attributes:
         levels: One tuple a block.
         supports: Whole, one axis a block: how many reports support node i, j, ..; the last index of every axis stands
-            for all reports, so that the last entry of all is their number.
+            for all reports, so that the last entry of all is their number. Or the reports, where there are too many
+            combinations of nodes.
     """
 
     blocks: tuple[Block, ...]
     levels: tuple[Levels, ...]
     oracles: tuple[Oracle, ...]
-    supports: NDArray[np.int64]
+    supports: Supports
 
     @property
     def reports(self) -> int:
         """How many reports (or users, over several services) there are."""
-        return int(self.supports.flat[-1])
+        return users_in(self.supports)
+
+    @property
+    def counted(self) -> NDArray[np.int64]:
+        """The supports of a layer that is counted by combinations of nodes."""
+        assert not isinstance(self.supports, RowReports)
+        return self.supports
 
     def estimates(self) -> Floats:
         """The sum over users of the product of Phi, one axis a block, without nodes for nothing. Unbiased."""
-        found = self.supports.astype(np.float64)
+        found = self.counted.astype(np.float64)
         for axis, (block, oracle) in enumerate(zip(self.blocks, self.oracles, strict=True)):
             moved = np.moveaxis(found, axis, -1)
             real = moved.shape[-1] - 1 - block.padded
@@ -83,7 +92,8 @@ class Layer:
         """Each block's own estimated shares of nodes, of one report on average: shape (nodes without nothing,)."""
         shares = []
         for axis, (block, oracle) in enumerate(zip(self.blocks, self.oracles, strict=True)):
-            own = np.moveaxis(self.supports, axis, -1).reshape(-1, self.supports.shape[axis])[-1].astype(np.float64)
+            counts = np.moveaxis(self.counted, axis, -1)
+            own = counts.reshape(-1, counts.shape[-1])[-1].astype(np.float64)
             real = own.size - 1 - block.padded
             shares.append((own[:real] / own[-1] - oracle.q) / (oracle.p - oracle.q))
         return shares
@@ -125,7 +135,7 @@ class Combined:
         self.pinned = not any(block.padded for block in self.blocks)
         self.components = components_of(self.trees)
         self._shares = self._weights()
-        self._estimates = [layer.estimates() for layer in self.layers]
+        self._estimates = [None if isinstance(one.supports, RowReports) else one.estimates() for one in self.layers]
 
     @property
     def reports(self) -> int:
@@ -159,13 +169,15 @@ class Combined:
         constant = math.prod(float(part[0][0]) for part in details) * self.users if self.pinned else 0.0
         return Question(sums, constant)
 
-    def _layer_sums(self, layer: Layer, own: dict[Levels, float], details: Sequence[tuple[Floats, ...]]) -> Floats:
+    def _layer_sums(self, layer: Layer, own: dict[Levels, float], details: Sequence[tuple[Floats, ...]]) -> Sums:
         flat = [level for part in layer.levels for level in part]
         cells = [tree.nodes(level) for tree, level in zip(self.trees, flat, strict=True)]
         spread = [
             [np.repeat(part, cell // part.size) for part in parts[: level + 1]]
             for parts, level, cell in zip(details, flat, cells, strict=True)
         ]
+        if isinstance(layer.supports, RowReports):
+            return _products(layer, own, spread)
         total = np.zeros(cells)
         for component, weight in own.items():
             term = np.array(weight)
@@ -176,10 +188,24 @@ class Combined:
 
     def value(self, question: Question) -> float:
         """The estimate, scaled to all users."""
-        return question.constant + sum(
-            self.users / layer.reports * float(np.vdot(weights, estimates))
-            for layer, weights, estimates in zip(self.layers, question.sums, self._estimates, strict=True)
-        )
+        total = question.constant
+        for at, (layer, weights, estimates) in enumerate(zip(self.layers, question.sums, self._estimates, strict=True)):
+            if isinstance(weights, Products):
+                found = float(self._of_users(at, question).sum())
+            else:
+                assert estimates is not None
+                found = float(np.vdot(weights, estimates))
+            total += self.users / layer.reports * found
+        return total
+
+    def _of_users(self, at: int, question: Question) -> Floats:
+        """What each user of layer ``at`` adds to the answer."""
+        if at not in question.of_users:
+            layer, weights = self.layers[at], question.sums[at]
+            assert isinstance(weights, Products)
+            assert isinstance(layer.supports, RowReports)
+            question.of_users[at] = weights.of_users(layer.supports, layer.oracles)
+        return question.of_users[at]
 
     def covariance(self, one: Question, other: Question, *, sampled: bool = False) -> float:
         """The covariance of two answers (the variance of one, asked twice), estimated from the same reports.
@@ -189,7 +215,14 @@ class Combined:
                 only that of who fell on which layer.
         """
         total = 0.0
-        for layer, g, h, y in zip(self.layers, one.sums, other.sums, self._estimates, strict=True):
+        for at, (layer, g, h, y) in enumerate(zip(self.layers, one.sums, other.sums, self._estimates, strict=True)):
+            if isinstance(g, Products) or isinstance(h, Products):
+                # Users' own spread counts in full here: a little too much, where their noise is far larger.
+                mine, theirs = self._of_users(at, one), self._of_users(at, other)
+                spread = float(np.vdot(mine - mine.mean(), theirs - theirs.mean())) / max(len(mine) - 1, 1)
+                total += self.users**2 / layer.reports * spread
+                continue
+            assert y is not None
             shares = y / layer.reports
             held = float(np.vdot(shares, g * h))
             between = held - float(np.vdot(shares, g)) * float(np.vdot(shares, h))
@@ -201,15 +234,43 @@ class Combined:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """An answer as sums over nodes: one array a layer, and what needs no report."""
+    """An answer as sums over nodes: one array a layer, and what needs no report.
 
-    sums: list[Floats]
+    ``of_users``: what each user adds, of the layers for which that was computed.
+    """
+
+    sums: list[Sums]
     constant: float
+    of_users: dict[int, Floats] = field(default_factory=dict)
 
     def plus(self, other: Question, factor: float = 1.0) -> Question:
         """This answer plus ``factor`` times the other."""
-        sums = [mine + factor * theirs for mine, theirs in zip(self.sums, other.sums, strict=True)]
+        sums: list[Sums] = [mine + factor * theirs for mine, theirs in zip(self.sums, other.sums, strict=True)]  # type: ignore[operator]
         return Question(sums, self.constant + factor * other.constant)
+
+
+def _products(layer: Layer, own: dict[Levels, float], spread: Sequence[Sequence[Floats]]) -> Products:
+    """The weights ``own`` of components as one product of services a component."""
+    factors, places, at = [], [], 0
+    for levels in layer.levels:
+        parts = list(product(*(range(level + 1) for level in levels)))
+        rows = []
+        for part in parts:
+            row = np.ones(1)
+            for tree, level in enumerate(part, start=at):
+                row = np.multiply.outer(row, spread[tree][level]).reshape(-1)
+            rows.append(row)
+        factors.append(np.array(rows))
+        places.append({part: place for place, part in enumerate(parts)})
+        at += len(levels)
+    coefficients = np.zeros([len(one) for one in factors])
+    for component, weight in own.items():
+        place, at = [], 0
+        for levels, known in zip(layer.levels, places, strict=True):
+            place.append(known[component[at : at + len(levels)]])
+            at += len(levels)
+        coefficients[tuple(place)] = weight
+    return Products(((coefficients, tuple(factors)),))
 
 
 def _second_moment(layer: Layer, g: Floats, h: Floats, shares: Floats) -> float:

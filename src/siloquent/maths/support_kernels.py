@@ -109,6 +109,26 @@ def count_pairs(
 
 
 @compiled
+def weigh_factors(is_set: bool, size: int, columns: Integers, factors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The summed rows of ``factors``, one a node, of the nodes that each report supports: shape (reports, factors)."""
+    found = np.zeros((columns.shape[0], factors.shape[1]))
+    for i in range(columns.shape[0]):
+        value = columns[i, 1]
+        for node in range(factors.shape[0]):
+            if is_set:
+                hit = columns[i, node // WORD_BITS] >> (node % WORD_BITS) & 1 == 1
+            else:
+                hit = value % size == columns[i, 2]
+                value += columns[i, 0]
+                if value >= PRIME:
+                    value -= PRIME
+            if hit:
+                for at in range(factors.shape[1]):
+                    found[i, at] += factors[node, at]
+    return found
+
+
+@compiled
 def weigh(columns: Integers, size: int, nodes: Integers, weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """The summed weights of the nodes that each hashed report supports, shape (reports,)."""
     found = np.zeros(columns.shape[0])

@@ -17,6 +17,7 @@ from siloquent.collect.spec.collection import Collection
 from siloquent.collect.spec.query import MOST_GROUPS, Aggregate, AggregateQuery, Box, Column, Mask
 from siloquent.errors import RequestError, TooFewReports
 from siloquent.maths.ratio import fieller
+from siloquent.maths.row_layers import users_in
 
 Z95 = 1.959963984540054
 
@@ -48,7 +49,7 @@ def answer(collection: Collection, query: AggregateQuery, counted: Counted) -> A
             what is asked; no number is given.
         RequestError: More groups than 10^4, or a question that no layer and no model answers.
     """
-    users = sum(int(one.flat[-1]) for one in counted.supports.values())
+    users = sum(users_in(one) for one in counted.supports.values())
     _require_enough(collection, users)
     groups = [_groups(collection, column) for column in query.group_by]
     if math.prod(len(one) for one in groups) > MOST_GROUPS:

@@ -15,6 +15,7 @@ from siloquent.collect.spec.collection import Collection, LayerPlan
 from siloquent.collect.spec.query import Box, Column
 from siloquent.collect.spec.role import Role
 from siloquent.maths.consistency import Combined, Layer, Question
+from siloquent.maths.row_layers import Supports, added, users_in
 
 Floats = NDArray[np.float64]
 Sets = tuple[tuple[int, ...], ...]
@@ -30,7 +31,7 @@ class Counted(Protocol):
         ...
 
     @property
-    def supports(self) -> Mapping[tuple[tuple[int, ...], tuple[int, ...]], NDArray[np.int64]]:
+    def supports(self) -> Mapping[tuple[tuple[int, ...], tuple[int, ...]], Supports]:
         """Supports by layers and public places."""
         ...
 
@@ -81,16 +82,12 @@ class Tables:
     @property
     def users(self) -> int:
         """How many users these reports are of."""
-        return sum(
-            int(counts.flat[-1]) for (_, place), counts in self.counted.supports.items() if place in self.publics
-        )
+        return sum(users_in(counts) for (_, place), counts in self.counted.supports.items() if place in self.publics)
 
     def reported(self, sets: Sequence[Sets]) -> int:
         """How many users, of whatever public places, fell on layers of ``sets``."""
         return sum(
-            int(counts.flat[-1])
-            for (layers, _), counts in self.counted.supports.items()
-            if self._sets_of(layers) in sets
+            users_in(counts) for (layers, _), counts in self.counted.supports.items() if self._sets_of(layers) in sets
         )
 
     def covering(self, columns: Sequence[Column]) -> list[Sets]:
@@ -194,10 +191,10 @@ class Tables:
 
     def _table(self, sets: Sets) -> Combined:
         if sets not in self._made:
-            merged: dict[tuple[int, ...], NDArray[np.int64]] = {}
+            merged: dict[tuple[int, ...], Supports] = {}
             for (layers, public), counts in self.counted.supports.items():
                 if public in self.publics and self._sets_of(layers) == sets:
-                    merged[layers] = merged[layers] + counts if layers in merged else counts
+                    merged[layers] = added(merged[layers], counts) if layers in merged else counts
             self._made[sets] = Combined(
                 [self._layer(key, counts) for key, counts in sorted(merged.items())], self.users
             )
@@ -210,7 +207,7 @@ class Tables:
     def _sets_of(self, layers: tuple[int, ...]) -> Sets:
         return tuple(plan.attributes for plan in self._plans(layers))
 
-    def _layer(self, layers: tuple[int, ...], counts: NDArray[np.int64]) -> Layer:
+    def _layer(self, layers: tuple[int, ...], counts: Supports) -> Layer:
         plans = self._plans(layers)
         channels = [self.collection.channels[number] for number in self.counted.channels]
         return Layer(

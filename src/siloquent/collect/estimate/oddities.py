@@ -9,6 +9,7 @@ import numpy as np
 
 from siloquent.collect.estimate.linear import Counted
 from siloquent.collect.spec.collection import WORDS, Collection
+from siloquent.maths.row_layers import RowReports, users_in
 
 ODD = 1e-6
 """Below this chance something is called odd: honest clients cause that once in a million epochs."""
@@ -45,7 +46,7 @@ def _layers(collection: Collection, tally: Counted) -> Oddity:
     for one in collection.assignments:
         planned[one.layers[number]] += one.words / WORDS
     for (layers, _), counts in tally.supports.items():
-        came[layers[0]] += counts[-1]
+        came[layers[0]] += users_in(counts)
     wanted = planned * came.sum()
     square = float((np.square(came - wanted) / np.maximum(wanted, 1e-9)).sum())
     chance = float(chi2.sf(square, len(planned) - 1)) if len(planned) > 1 and came.sum() else 1.0
@@ -59,6 +60,7 @@ def _nodes(collection: Collection, tally: Counted) -> Oddity:
     least, tried = 1.0, 0
     for (layers, _), counts in tally.supports.items():
         oracle = collection.channels[number].layers[layers[0]].oracle
+        assert not isinstance(counts, RowReports)  # of one channel
         reports, fewest = int(counts[-1]), int(counts[:-1].min())
         tried += len(counts) - 1
         least = min(least, float(binom.cdf(fewest, reports, oracle.q)))

@@ -5,6 +5,7 @@ Reports are private already, so nothing here needs a permit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,9 +15,12 @@ from numpy.typing import NDArray
 
 from siloquent.collect.measure.wire import Batch
 from siloquent.collect.spec.collection import Collection, LayerPlan
+from siloquent.maths.row_layers import RowReports, Supports, added, users_in
 from siloquent.maths.supports import joint_supports, supports
 
 Integers = NDArray[np.int64]
+MAX_COMBINATIONS = (2**20, 2**16)
+"""Of nodes of two services, and of more, that are counted: with more, reports are kept user by user."""
 Key = tuple[tuple[int, ...], tuple[int, ...]]
 """A layer of each channel, and the places of their public attributes."""
 
@@ -25,22 +29,23 @@ Key = tuple[tuple[int, ...], tuple[int, ...]]
 class Tally:
     """Supports of reports to ``channels``, by users who reported to all of them.
 
-    ``supports``: by layers and public places, whole numbers, one axis a channel, the last index for all reports.
+    ``supports``: by layers and public places, whole numbers, one axis a channel, the last index for all reports; or the
+    reports themselves, where nodes combine in too many ways.
     ``prepared``: what estimates have made of them, for the next question.
     """
 
     channels: tuple[int, ...]
-    supports: dict[Key, Integers] = field(default_factory=dict)
+    supports: dict[Key, Supports] = field(default_factory=dict)
     prepared: dict[frozenset[tuple[int, ...]], Any] = field(default_factory=dict)
 
-    def add(self, key: Key, counts: Integers) -> None:
+    def add(self, key: Key, counts: Supports) -> None:
         """More reports of one key."""
-        self.supports[key] = self.supports[key] + counts if key in self.supports else counts
+        self.supports[key] = added(self.supports[key], counts) if key in self.supports else counts
 
     @property
     def users(self) -> int:
         """How many users were counted."""
-        return sum(int(counts.flat[-1]) for counts in self.supports.values())
+        return sum(users_in(counts) for counts in self.supports.values())
 
 
 def tally(collection: Collection, batches: Sequence[Batch]) -> Tally:
@@ -70,9 +75,11 @@ def _groups(batches: Sequence[Batch]) -> Iterator[tuple[Key, Integers]]:
         yield (tuple(own[: len(batches)]), tuple(own[len(batches) :])), order[start:end]
 
 
-def _supports(plans: Sequence[LayerPlan], columns: list[Integers]) -> Integers:
+def _supports(plans: Sequence[LayerPlan], columns: list[Integers]) -> Supports:
     if len(plans) == 1:
         return supports(plans[0].kind, plans[0].nodes, plans[0].size, columns[0])
+    if math.prod(plan.nodes + 1 for plan in plans) > MAX_COMBINATIONS[len(plans) > 2]:
+        return RowReports(tuple(columns))
     return joint_supports(
         tuple(plan.kind for plan in plans),
         tuple(plan.nodes for plan in plans),

@@ -1,0 +1,95 @@
+"""Reports to several services kept user by user: for joint tables of nodes that would have more cells than users.
+
+An answer's weights over such a table are a sum of products, one factor a service, so what a user adds to it is a sum of
+products of what each of their reports adds: memory follows users, and time users times nodes of one service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.maths.oracles import Oracle
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+_AT_ONCE = 2**15  # users
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowReports:
+    """The reports of some users, one array a service: rows of all arrays are the same users, shape (users, 3)."""
+
+    columns: tuple[Integers, ...]
+
+    @property
+    def users(self) -> int:
+        """How many users reported."""
+        return len(self.columns[0])
+
+    def __add__(self, other: RowReports) -> RowReports:
+        """With other users besides."""
+        return RowReports(tuple(np.concatenate(pair) for pair in zip(self.columns, other.columns, strict=True)))
+
+
+Supports = Integers | RowReports
+"""What reports to some layers were counted into: supports of each combination of nodes, or the reports themselves."""
+
+
+def users_in(counts: Supports) -> int:
+    """How many users reported."""
+    return counts.users if isinstance(counts, RowReports) else int(counts.flat[-1])
+
+
+def added(one: Supports, other: Supports) -> Supports:
+    """Of two groups of users together; which kind it is depends on the layers alone, so both are of one."""
+    if isinstance(one, RowReports):
+        assert isinstance(other, RowReports)
+        return one + other
+    assert not isinstance(other, RowReports)
+    return one + other
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Products:
+    """Weights over the nodes of several services: for each part the sum over i, j, .. of c_ij.. f_i (x) g_j (x) ..
+
+    ``parts``: coefficients, one axis a service, and each service's factors, shape (factors, nodes).
+    """
+
+    parts: tuple[tuple[Floats, tuple[Floats, ...]], ...]
+
+    def __add__(self, other: Products) -> Products:
+        return Products((*self.parts, *other.parts))
+
+    def __rmul__(self, factor: float) -> Products:
+        return Products(tuple((factor * coefficients, factors) for coefficients, factors in self.parts))
+
+    def of_users(self, reports: RowReports, oracles: Sequence[Oracle]) -> Floats:
+        """What each user adds: unbiased for their own weight, shape (users,)."""
+        found = np.zeros(reports.users)
+        for low in range(0, reports.users, _AT_ONCE):
+            some = [own[low : low + _AT_ONCE] for own in reports.columns]
+            for coefficients, factors in self.parts:
+                phis = [_phi(*one) for one in zip(some, factors, oracles, strict=True)]
+                found[low : low + _AT_ONCE] += _contracted(coefficients, phis)
+        return found
+
+
+def _contracted(coefficients: Floats, phis: Sequence[Floats]) -> Floats:
+    """The sum over i, j, .. of c_ij.. phi_i phi_j .. for each user, the phis of shape (users, factors)."""
+    left = phis[0] @ coefficients.reshape(len(coefficients), -1)
+    for own in phis[1:]:
+        left = np.einsum("ui,uij->uj", own, left.reshape(len(own), own.shape[1], -1))
+    return left[:, 0]
+
+
+def _phi(columns: Integers, factors: Floats, oracle: Oracle) -> Floats:
+    """What each report says of each of ``factors``, weights over nodes: shape (reports, factors)."""
+    from siloquent.maths.support_kernels import weigh_factors
+
+    held = weigh_factors(oracle.kind == "subset", oracle.size, np.ascontiguousarray(columns), factors.T.copy())
+    return np.asarray((held - oracle.q * factors.sum(axis=1)) / (oracle.p - oracle.q))
