@@ -67,7 +67,7 @@ def _three(users: int) -> Iterator[Row]:
     """Counts over three services whose joint table would have 1.3 x 10^8 cells: time, and whether errors are true."""
     names = ("first", "second", "third")
     services = tuple(Service(n, (categorical(f"{n}_a", 25), categorical(f"{n}_b", 20)), everyone=True) for n in names)
-    made = design(CollectionSpec("b", services, "12"))
+    made = design(CollectionSpec("b", services, "12"))  # type: ignore[arg-type]
     random = np.random.default_rng(3)
     places = [np.column_stack([random.integers(0, 25, users), random.integers(0, 20, users)]) for _ in names]
     simulated = Simulated(made, [one_row_each(one) for one in places])

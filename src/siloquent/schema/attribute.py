@@ -42,6 +42,17 @@ FUNCTIONS = {
 """What a derived attribute may compute, and from which kinds."""
 
 
+@lru_cache(maxsize=1_024)
+def _steps_between(lo: Bound, hi: Bound, grid: Decimal | None) -> int:
+    return int(_between(lo, hi) / Fraction(grid or 1)) + 1
+
+
+def _between(lo: Bound, hi: Bound) -> Fraction:
+    if isinstance(lo, datetime) and isinstance(hi, datetime):
+        return Fraction((hi - lo) // timedelta(microseconds=1), 1_000_000)
+    return Fraction(hi) - Fraction(lo)  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True, slots=True)
 class Attribute:
     """A column's declaration. ``size`` cells, then OUTSIDE (-1); cells are the declared values, ``other``, NULL.
@@ -152,9 +163,7 @@ class Attribute:
 
     def _span(self) -> Fraction:
         """From lo to hi, exactly, in the column's own unit or in seconds."""
-        if isinstance(self.lo, datetime) and isinstance(self.hi, datetime):
-            return Fraction((self.hi - self.lo) // timedelta(microseconds=1), 1_000_000)
-        return Fraction(self.hi) - Fraction(self.lo)  # type: ignore[arg-type]
+        return _between(self.lo, self.hi)
 
     @property
     def is_numeric(self) -> bool:
@@ -180,7 +189,7 @@ class Attribute:
             return 2
         if self.kind == "category":
             return len(self.values)
-        return int(self._span() / Fraction(self.grid or 1)) + 1
+        return _steps_between(self.lo, self.hi, self.grid)  # asked for each of thousands of conditions
 
     @property
     def size(self) -> int:

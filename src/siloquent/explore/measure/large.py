@@ -20,7 +20,7 @@ from siloquent.maths.strategies.layered import Layered, Shapes, chunk_rows, lapl
 from siloquent.maths.strategies.sparse import Sparse
 
 MOST_CELLS, MOST_ENTRIES = 2**18, 5 * 10**8
-_SEEN = 24
+_SEEN = 16
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 _offers: Kept[Offer | None] = Kept(

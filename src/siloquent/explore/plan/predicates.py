@@ -181,14 +181,15 @@ def _listed(predicates: list[Predicate], domain: Domain) -> list[Part]:
     for members in _joined([frozenset(attributes_in(p, domain)) for p in predicates]):
         tests = list(dict.fromkeys(test for i in members for test in tests_in(predicates[i])))
         space = Space(tests, domain, [])
-        if len(predicates) * space.block.size > MOST_ENTRIES:
+        shape, size = space.block.shape, space.block.size  # each a look at all values
+        if len(predicates) * size > MOST_ENTRIES:
             raise RequestError(
-                f"{len(predicates):,} predicates over {space.block.size:,} cells are too many.",
+                f"{len(predicates):,} predicates over {size:,} cells are too many.",
                 fix="ask about fewer attributes at once",
             )
-        cells: NDArray[Any] = np.zeros((len(predicates), space.block.size), dtype=np.int8)
+        cells: NDArray[Any] = np.zeros((len(predicates), size), dtype=np.int8)
         for i in members:
-            truth = np.broadcast_to(space.truth(predicates[i]), space.block.shape)
+            truth = np.broadcast_to(space.truth(predicates[i]), shape)
             cells[i] = (truth == TRUE).reshape(-1)
         weights, column = merge_columns(cells)
         if weights.size > MOST_WEIGHTS:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from siloquent.maths.strategies.base import Norm, Reals
 from siloquent.maths.strategies.sparse import Sparse, kronecker
-from siloquent.maths.strategies.trees import best_weights, levels
+from siloquent.maths.strategies.trees import add_runs, best_weights, levels, solve_tree
 
 Integers = NDArray[np.int64]
 Rows = Callable[[], Iterator[NDArray[np.float64]]]
@@ -71,26 +71,20 @@ class Axis:
         )
 
     def solve(self, target: Reals) -> Reals:
-        """(A'A)^-1 ``target`` along the first axis, level by level from the cells up (Sherman-Morrison a node)."""
+        """(A'A)^-1 ``target`` along the first axis."""
         ones = 1.0 / self.leaves.astype(np.float64) ** 2
-        solved = target * ones[:, None]
-        for edges, weight in zip(self.shape[::-1], self.weights[::-1], strict=True):
-            sizes = np.diff(np.append(edges, self.cells))
-            strength = np.where(sizes > 1, float(weight) ** 2, 0.0)
-            shrink = strength / (1 + strength * np.add.reduceat(ones, edges))
-            sums = np.add.reduceat(solved, edges, axis=0)
-            solved -= ones[:, None] * np.repeat(shrink[:, None] * sums, sizes, axis=0)
-            ones = ones * np.repeat(1 - shrink * np.add.reduceat(ones, edges), sizes)
-        return solved
+        return solve_tree(self.shape, np.array(self.weights, dtype=np.float64) ** 2, ones, target)
 
     def measure(self, values: Reals) -> Reals:
         """A ``values`` along the first axis."""
-        parts = []
-        for edges, weight in zip(self.shape, self.weights, strict=True):
+        parts, sums, below = [self.leaves[:, None] * values], values, np.arange(self.cells)
+        for edges, weight in zip(self.shape[::-1], self.weights[::-1], strict=True):
+            sums = add_runs(sums, np.searchsorted(below, edges))
             wide = np.diff(np.append(edges, self.cells)) > 1
             if wide.any():
-                parts.append(weight * np.add.reduceat(values, edges, axis=0)[wide])
-        return np.concatenate([*parts, self.leaves[:, None] * values])
+                parts.append(weight * sums[wide])
+            below = edges
+        return np.concatenate(parts[::-1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
