@@ -15,6 +15,9 @@ from siloquent.ledger.base import Account, Entry
 ENTRY_PREFIX = b"\x00"
 
 
+_JSON = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def genesis(ledger_id: str) -> str:
     """What stands before the first entry: the hash of the ledger's random id."""
     return hashlib.sha256(ledger_id.encode()).hexdigest()
@@ -49,13 +52,30 @@ class AccountsHash:
 
     def put(self, account: Account) -> None:
         """Take ``account`` in, or in the place of the one with its name."""
-        name, limit = account.name, account.limit
-        texts = (name, account.parent or "", account.accountant, account.unit, account.adjacency)
-        facts = [*texts, account.successor or "", int(account.disclosures), limit.amount, limit.delta]
+        texts = (account.name, account.parent, account.accountant, account.unit, account.adjacency, account.successor)
+        limit, spent = account.limit, account.spent
+        self.put_facts(*texts, account.disclosures, limit.amount, limit.delta, spent.amount, spent.delta)
+
+    def put_facts(
+        self,
+        name: str,
+        parent: str | None,
+        accountant: str,
+        unit: str,
+        adjacency: str,
+        successor: str | None,
+        disclosures: int,
+        limit: int,
+        limit_delta: int,
+        spent: int,
+        spent_delta: int,
+    ) -> None:
+        """``put`` without making an account of it: a ledger may have thousands, and looks at all of them."""
+        texts = (name, parent or "", accountant, unit, adjacency, successor or "")
         table = name.partition("/")[0]
         self._lines.setdefault(table, {})
-        self._fixed[name] = (table, json.dumps(facts, ensure_ascii=False)[:-1])
-        self.spend(name, account.spent.amount, account.spent.delta)
+        self._fixed[name] = (table, _JSON((*texts, int(disclosures), limit, limit_delta))[:-1])
+        self.spend(name, spent, spent_delta)
 
     def spend(self, name: str, amount: int, delta: int) -> None:
         """Account ``name`` has spent ``amount`` and ``delta`` in all."""

@@ -5,7 +5,7 @@ Running totals stand in ``account``; nothing is ever summed over entries, so a c
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam, select
@@ -105,6 +105,22 @@ _PUT = sa.update(ACCOUNT).where(ACCOUNT.c.name == bindparam("which"))
 _ADD_ACCOUNT, _ADD_ENTRY, _ADD_PERMIT, _ADD_ANSWER = (sa.insert(t) for t in (ACCOUNT, ENTRY, PERMIT, ANSWER))
 
 
+class _AccountRow(NamedTuple):
+    """A row of ``ACCOUNT``, its columns in their order."""
+
+    name: str
+    parent: str | None
+    accountant: str
+    unit: str
+    adjacency: str
+    limit_amount: int
+    limit_delta: int
+    spent_amount: int
+    spent_delta: int
+    disclosures: int
+    successor: str | None
+
+
 class SqlBooks:
     """The books within the transaction that ``connection`` is in."""
 
@@ -112,7 +128,7 @@ class SqlBooks:
         self._connection, self._ledger = connection, ledger
         # As this transaction leaves them: nobody else writes meanwhile.
         self._head: Head | None = None
-        self._accounts: dict[str, Account] = {}
+        self._accounts: dict[str, Any] = {}  # rows of all accounts, once they were hashed
         self._hash: AccountsHash | None = None
 
     def _rows(self, statement: sa.Select[Any], **values: object) -> list[Any]:
@@ -138,9 +154,11 @@ class SqlBooks:
 
     def accounts_hash(self) -> str:
         if self._hash is None:
-            accounts = self.accounts()
-            self._hash = AccountsHash(self._ledger, accounts)
-            self._accounts = {account.name: account for account in accounts}
+            rows = [_AccountRow._make(row) for row in self._page(_ACCOUNTS)]
+            self._hash = AccountsHash(self._ledger, ())
+            for row in rows:
+                self._hash.put_facts(*_facts(row))
+            self._accounts = {row.name: row for row in rows}
         return self._hash.text()
 
     def accounts(self) -> list[Account]:
@@ -150,8 +168,8 @@ class SqlBooks:
     def line(self, name: str) -> list[Account]:
         found = self._accounts
         if self._hash is None:
-            found = {row.name: _account(row) for row in self._rows(_LINE, names=list(lineage(name)))}
-        return [found[above] for above in lineage(name)] if name in found else []
+            found = {row.name: row for row in self._rows(_LINE, names=list(lineage(name)))}
+        return [_account(found[above]) for above in lineage(name)] if name in found else []
 
     def permit(self, *, key: str | None = None, seq: int | None = None) -> PermitRow | None:
         row = self._row(_PERMIT_OF_KEY, key=key) if key is not None else self._row(_PERMIT_OF_SEQ, seq=seq)
@@ -169,16 +187,7 @@ class SqlBooks:
         return [EntryRow(*row) for row in self._rows(_TWO, seq=seq, next=min(seq + 1, _LARGEST))]
 
     def add_account(self, account: Account) -> None:
-        values = {
-            "name": account.name,
-            "parent": account.parent,
-            "accountant": account.accountant,
-            "unit": account.unit,
-            "adjacency": account.adjacency,
-            "disclosures": account.disclosures,
-            **_changing(account),
-        }
-        self._connection.execute(_ADD_ACCOUNT, values)
+        self._connection.execute(_ADD_ACCOUNT, {**_settled(account), **_changing(account)})
         self._note(account)
 
     def put_account(self, account: Account) -> None:
@@ -188,7 +197,7 @@ class SqlBooks:
     def _note(self, account: Account) -> None:
         if self._hash is not None:
             self._hash.put(account)
-            self._accounts[account.name] = account
+            self._accounts[account.name] = _AccountRow(**_settled(account), **_changing(account))
 
     def add_permit(self, permit: PermitRow) -> None:
         values = {"seq": permit.seq, "account": permit.account, "key": permit.key, "digest": permit.digest}
@@ -251,7 +260,24 @@ def _answer(row: Any) -> AnswerRow:
     return AnswerRow(*row)
 
 
-def _changing(account: Account) -> dict[str, object]:
+def _facts(row: Any) -> tuple[Any, ...]:
+    """As ``AccountsHash.put_facts`` takes them."""
+    texts = (row.name, row.parent, row.accountant, row.unit, row.adjacency, row.successor)
+    return (*texts, row.disclosures, row.limit_amount, row.limit_delta, row.spent_amount, row.spent_delta)
+
+
+def _settled(account: Account) -> dict[str, Any]:
+    return {
+        "name": account.name,
+        "parent": account.parent,
+        "accountant": account.accountant,
+        "unit": account.unit,
+        "adjacency": account.adjacency,
+        "disclosures": account.disclosures,
+    }
+
+
+def _changing(account: Account) -> dict[str, Any]:
     return {
         "limit_amount": account.limit.amount,
         "limit_delta": account.limit.delta,
