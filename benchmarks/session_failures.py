@@ -8,12 +8,12 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.sessions import BETA, Walk, kept
+from benchmarks.sessions import BETA, Walk, kept, place_of, receipt_of
 from siloquent.explore.plan.cheaper import Drawn
 from siloquent.explore.plan.evidence import gather
 from siloquent.explore.plan.past import Past, laplace_deviation
 from siloquent.explore.plan.reconstruction import reconstructions
-from siloquent.maths.gls import simultaneous_factor
+from siloquent.maths.simultaneous import chi_square_radius, log_share_of_number, log_share_of_set, normal_radius
 from siloquent.maths.tails import normal_quantile
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, Event
 from siloquent.privacy.noise import add_gaussian, add_laplace
@@ -43,7 +43,7 @@ def _weights(walk: Walk) -> tuple[NDArray[np.float64], ...]:
     found: list[NDArray[np.float64]] = []
     past: list[Past] = []
     sizes: list[float] = []  # of every noise, in its own units
-    for seq, one in enumerate(walk.plans, start=1):
+    for place, one in enumerate(walk.plans):
         chosen = one.chosen
         blend = chosen.blend if isinstance(chosen, Drawn) else None
         if blend is not None:
@@ -72,13 +72,13 @@ def _weights(walk: Walk) -> tuple[NDArray[np.float64], ...]:
         found.append(weights)
         drawn = weights.shape[1] - len(sizes)
         if drawn:
-            past.append(kept(one, seq, len(sizes)))
-            sizes += [_deviation(walk, seq)] * drawn
+            past.append(kept(one, receipt_of(place), len(sizes)))
+            sizes += [_deviation(walk, receipt_of(place))] * drawn
     return tuple(found)
 
 
-def _deviation(walk: Walk, seq: int) -> float:
-    event = walk.plans[seq - 1].event
+def _deviation(walk: Walk, receipt: int) -> float:
+    event = walk.plans[place_of(receipt)].event
     assert isinstance(event, DiscreteGaussian | DiscreteLaplace)
     return math.sqrt(event.variance) if isinstance(event, DiscreteGaussian) else laplace_deviation(float(event.scale))
 
@@ -103,5 +103,36 @@ def adversary(runs: int, *, cells: int = 100, seed: int = 0) -> tuple[float, flo
     error = np.where(noise > 0, noise, 0).sum(axis=1)
     deviation = np.sqrt((noise > 0).sum(axis=1))
     independent = normal_quantile(BETA / 2) * deviation
-    simultaneous = simultaneous_factor(cells, BETA) * deviation
+    shares = np.array([log_share_of_set(one) for one in noise > 0])
+    own = math.log(BETA) + log_share_of_number(receipt_of(0))
+    simultaneous = np.minimum(
+        normal_radius(deviation, own + math.log(7 / 8) + shares),
+        chi_square_radius(deviation, cells, own + math.log(1 / 8)),
+    )
     return float((error > independent).mean()), float((error > simultaneous).mean())
+
+
+def scanner(runs: int, *, cells: int = 100, seed: int = 0) -> tuple[int, int]:
+    """Who knows the truth asks for the run of cells whose noise is furthest off: in how many runs that breaks a bound.
+
+    Returns:
+        For the ``independent`` and for the ``simultaneous`` bound, each attacked where it is weakest.
+    """
+    lengths = np.arange(1, cells + 1)
+    share = np.array(
+        [
+            [
+                log_share_of_set((low <= lengths - 1) & (lengths - 1 < low + n)) if low + n <= cells else 0.0
+                for n in lengths
+            ]
+            for low in range(cells)
+        ]
+    )
+    radius = normal_radius(np.sqrt(lengths), share + math.log(BETA * 7 / 8) + log_share_of_number(receipt_of(0)))
+    rng, weak, strong = np.random.default_rng(seed), 0, 0
+    for _ in range(runs):
+        sums = np.concatenate([[0.0], np.cumsum(rng.standard_normal(cells))])
+        error = np.abs(np.array([np.append(sums[low + 1 :] - sums[low], np.zeros(low)) for low in range(cells)]))
+        weak += bool((error > normal_quantile(BETA / 2) * np.sqrt(lengths)).any())
+        strong += bool((error > radius).any())
+    return weak, strong

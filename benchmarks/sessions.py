@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from typing import Literal
@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.explore_costs import PLENTY
 from siloquent.door import read_schema
 from siloquent.explore import parse
-from siloquent.explore.plan.cheaper import cheaper
+from siloquent.explore.plan.cheaper import Drawn, cheaper, question_of
 from siloquent.explore.plan.past import Past, footprint_of, past_of
 from siloquent.explore.plan.planner import Plan, plan
 from siloquent.explore.plan.recall import Known, Recall
@@ -29,7 +29,8 @@ from siloquent.schema import TableSchema
 ROWS, BETA, CONFIDENCE = 32_561, 5e-4, "0.9995"
 FIRST, LAST = 17, 91
 Accounting = Literal["pure", "zcdp"]
-Reuse = Literal["ANY", "NONE", "SIMULTANEOUS"]
+Reuse = Literal["", "ANY", "NONE", "SIMULTANEOUS"]
+"""What questions say; nothing: the default of table files."""
 Predicate = tuple[int, int, int | None]
 """low <= age < high, and a sex or None for both."""
 
@@ -163,6 +164,11 @@ class Walk:
         """How many answers cost nothing."""
         return sum(one.event == FREE for one in self.plans)
 
+    @property
+    def repeated(self) -> int:
+        """How many of those are an earlier answer again."""
+        return sum(isinstance(one.chosen, Drawn) and one.chosen.repeated is not None for one in self.plans)
+
 
 @cache
 def walked(seed: int, length: int, name: Accounting, reuse: Reuse) -> Walk:
@@ -170,24 +176,43 @@ def walked(seed: int, length: int, name: Accounting, reuse: Reuse) -> Walk:
     schema, plans, total = people(name), [], Fraction(0)
     known: list[Known] = []
     noises = 0
-    for seq, asked in enumerate(session(seed, length), start=1):
-        found = cheaper(plan(parse(f"{asked.text} REUSE {reuse}"), schema, left=PLENTY), Recall(tuple(known), noises))
+    for place, asked in enumerate(session(seed, length)):
+        text = asked.text if not reuse else f"{asked.text} REUSE {reuse}"
+        found = cheaper(plan(parse(text), schema, left=PLENTY), Recall(tuple(known)))
         plans.append(found)
         total += accountant(name).price(found.event).amount
+        past = None
         if found.event != FREE:
-            past = kept(found, seq, noises)
-            measured = Measured(found.chosen.name, found.chosen.form, found.event, (), str(found.alpha))
-            known.append(Known(seq, past.account, measured, past))
-            noises += past.noises
+            past = kept(found, receipt_of(place), noises)
+            noises += noises_of(found)
+        measured = Measured(found.chosen.name, found.chosen.form, found.event, (), str(found.alpha))
+        if isinstance(found.chosen, Drawn):
+            measured = replace(measured, label=found.chosen.label, sources=found.chosen.sources)
+        measured = replace(measured, question=question_of(found))
+        known.append(Known(receipt_of(place), "people@1", measured, past))
     return Walk(tuple(plans), total)
+
+
+def receipt_of(place: int) -> int:
+    """The entry of the receipt of the question at ``place``: each has a reservation and a settlement."""
+    return 2 * place + 4
+
+
+def place_of(receipt: int) -> int:
+    """Back from there."""
+    return receipt // 2 - 2
+
+
+def noises_of(found: Plan) -> int:
+    """How many noises a plan draws."""
+    return sum(len(one) for one in found.chosen.strategy) or found.compiled.answers
 
 
 def kept(found: Plan, seq: int, first: int) -> Past:
     """What the ledger would keep, with the noises' places from ``first`` on for values: plans do not look at them."""
     chosen = found.chosen
     footprint = footprint_of(found.compiled, found.schema, by_strategy=chosen.form != "answers")
-    number = sum(len(one) for one in chosen.strategy) or found.compiled.answers
-    values = tuple(range(first, first + number))
+    values = tuple(range(first, first + noises_of(found)))
     assert footprint is not None
     strategy = tuple(np.asarray(matrix) for matrix in chosen.strategy)  # 148 cells: never sparse
     past = past_of(footprint, found.event, values, strategy, source=seq, account="people@1")

@@ -29,7 +29,7 @@ def topped(name: str, adjacency: str) -> Plan:
     assert footprint is not None
     past = past_of(footprint, before.event, values, strategy, source=2, account="t@1")  # type: ignore[arg-type]
     measured = Measured(before.chosen.name, before.chosen.form, before.event, values, "14", strategy)
-    found = cheaper(now, Recall((Known(2, "t@1", measured, past),), len(values)))
+    found = cheaper(now, Recall((Known(2, "t@1", measured, past),)), "any")
     assert isinstance(found.chosen, Drawn)
     assert found.chosen.blend is not None
     assert found.chosen.blend.added is not None

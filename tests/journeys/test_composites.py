@@ -94,7 +94,9 @@ def test_quartiles_cost_one_measurement_that_later_questions_draw_from(
         assert session.ask(text, key="k").rows == session.ask(text).rows == answer.rows
         verdict = session.verify(session.save(answer))
         assert (verdict.problems, verdict.compared) == ((), True)
-        count = session.ask(f"SELECT ward, COUNT(*) FROM visits WHERE age < 50 GROUP BY ward ERROR 130 {SURE}")
+        count = session.ask(
+            f"SELECT ward, COUNT(*) FROM visits WHERE age < 50 GROUP BY ward ERROR 130 {SURE} REUSE ANY"
+        )
         assert (count.accuracy.label, count.cost.amount) == ("independent", 0)
         holds(count, "count", rows[rows.age < 50].groupby("ward").size().tolist())
 

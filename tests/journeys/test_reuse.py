@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +42,7 @@ analysts = {{ ana = "0.5", bo = "0.5" }}
 """
 BY_AGE = "SELECT age, COUNT(*) FROM visits GROUP BY age ERROR 100"
 YOUNG = "SELECT COUNT(*) FROM visits WHERE age < 40 ERROR 250"
+WIDE = YOUNG.replace("250", "300")
 OLD = "SELECT COUNT(*) FROM visits WHERE age >= 30 ERROR 90"
 Clinic = Callable[..., Session]
 
@@ -55,9 +57,16 @@ def clinic(tmp_path: Path) -> Clinic:
     pq.write_table(rows, folder / "visits.parquet")
 
     def opened(
-        analyst: str | None = "ana", *, version: int = 1, epoch: int = 1, more: str = "", epsilon: str = "4"
+        analyst: str | None = "ana",
+        *,
+        version: int = 1,
+        epoch: int = 1,
+        more: str = "",
+        epsilon: str = "4",
+        reuse: str = "any",
     ) -> Session:
-        text = SCHEMA.format(version=version, epoch=epoch, more=more, epsilon=epsilon)
+        allowed = f'reuse = "{reuse}"' if reuse else ""
+        text = SCHEMA.format(version=version, epoch=epoch, more=f"{more}\n{allowed}", epsilon=epsilon)
         (folder / "schemas" / "visits.toml").write_text(text)
         return sq.open(folder, analyst=analyst)
 
@@ -173,6 +182,111 @@ def test_a_simultaneous_answer_holds_whatever_is_asked_and_says_so(clinic: Clini
     assert answer.accuracy.sources == (first.receipt.seq,)
     close = session.ask(f"{OLD.replace('90', '70')} REUSE SIMULTANEOUS")
     assert close.accuracy.label == "fresh"
+
+
+def test_a_table_that_says_nothing_gives_fresh_or_simultaneous_answers(clinic: Clinic) -> None:
+    session = clinic(reuse="")
+    first = session.ask(BY_AGE)
+    wide, close = session.ask(WIDE), session.ask(f"{WIDE} CONFIDENCE 0.99999999")
+    assert (wide.cost.amount, wide.accuracy.label) == (0, "simultaneous")
+    assert wide.accuracy.sources == (first.receipt.seq,)
+    assert close.accuracy.label == "fresh"
+    assert close.cost.amount > 0
+    again = session.ask(BY_AGE)
+    assert (again.cost.amount, again.accuracy.label, again.accuracy.sources) == (0, "repeated", (first.receipt.seq,))
+    assert again.rows == first.rows
+    assert session.ask(WIDE).accuracy.label == "simultaneous"
+    assert session.ask(f"{BY_AGE} REUSE NONE").rows != first.rows
+    allowed = session.ask(f"{OLD.replace('90', '150')} REUSE ANY")
+    assert allowed.accuracy.label == "independent"
+    fresh = session.ask(OLD.replace("90", "150"))
+    assert fresh.accuracy.label != "independent"
+    for answer in (wide, again, allowed):
+        verdict = session.verify(session.save(answer))
+        assert (verdict.problems, verdict.compared) == ((), True)
+
+
+def test_independent_answers_are_not_given_again_where_they_are_not_allowed(clinic: Clinic) -> None:
+    session = clinic(reuse="")
+    session.ask(BY_AGE)
+    question = OLD.replace("90", "150")
+    assert session.ask(f"{question} REUSE ANY").accuracy.label == "independent"
+    assert session.ask(question).accuracy.label in ("fresh", "simultaneous")
+
+
+ASKED = (
+    "SELECT age, COUNT(*) FROM visits GROUP BY age",
+    "SELECT ward, COUNT(*) FROM visits GROUP BY ward",
+    "SELECT COUNT(*) FROM visits WHERE age < 40",
+    "SELECT ward, COUNT(*) FROM visits WHERE age >= 30 GROUP BY ward",
+    "SELECT age FROM visits GROUP BY age HAVING COUNT(*) > 300",
+    "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1",
+    "SELECT MEDIAN(age) FROM visits",
+)
+CLAUSES = ("", "", " REUSE SIMULTANEOUS", " REUSE NONE", " REUSE ANY")
+
+
+@pytest.mark.parametrize("reuse", ["", "none", "any"])
+def test_independent_answers_are_given_where_owner_or_question_allows_them_alone(clinic: Clinic, reuse: str) -> None:
+    session, chance, seen = clinic(reuse=reuse, epsilon="40"), Random(reuse), set()
+    for _ in range(24):
+        text, error, clause = chance.choice(ASKED), chance.choice((90, 200, 600)), chance.choice(CLAUSES)
+        answer = session.ask(f"{text} ERROR {error}{clause}")
+        label = answer.accuracy.label
+        seen.add(label)
+        assert label != "independent" or clause == " REUSE ANY" or (reuse == "any" and not clause)
+        assert label == "fresh" or not (clause == " REUSE NONE" or (reuse == "none" and not clause))
+        assert label != "repeated" or (not reuse and not clause)
+    assert {"fresh", "independent", "simultaneous"} <= seen
+
+
+def test_a_key_of_the_earlier_default_is_still_found(clinic: Clinic) -> None:
+    """Ledgers of earlier versions hold every question without REUSE as one that says REUSE ANY."""
+    session = clinic(reuse="")
+    session.ask(BY_AGE)
+    before = session.ask(f"{OLD} REUSE ANY", key="old")
+    after = session.ask(OLD, key="old")
+    assert (after.rows, after.receipt, after.replayed) == (before.rows, before.receipt, True)
+    assert after.accuracy.label == "independent"
+
+
+@pytest.mark.parametrize("question", [YOUNG, OLD.replace("90", "60")], ids=["free", "topped up"])
+def test_what_an_earlier_version_charged_for_is_still_answered(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    session = clinic(reuse="")
+    session.ask(BY_AGE)
+    with monkeypatch.context() as earlier:
+        earlier.setattr("siloquent.explore.plan.cheaper.wish_of", lambda query, schema: "any")
+        earlier.setattr("siloquent.explore.task.payload_of", _dies)
+        with pytest.raises(ZeroDivisionError):
+            session.ask(question, key="k")
+    session.ask(BY_AGE.replace("100", "120"))
+    left = session.left("visits")
+    answer = session.ask(question, key="k")
+    assert answer.accuracy.label == "independent"
+    assert session.left("visits") == left
+    assert session.ask(question, key="k").rows == answer.rows
+
+
+def test_what_was_charged_for_is_answered_alike_whatever_came_meanwhile(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = clinic(reuse="")
+    first = session.ask(BY_AGE)
+    with monkeypatch.context() as dying:
+        dying.setattr("siloquent.explore.task.payload_of", _dies)
+        with pytest.raises(ZeroDivisionError):
+            session.ask(WIDE, key="k")
+    for error in (70, 60, 50):
+        session.ask(BY_AGE.replace("100", str(error)))
+    answer = session.ask(WIDE, key="k")
+    assert (answer.cost.amount, answer.accuracy.label) == (0, "simultaneous")
+    assert answer.accuracy.sources == (first.receipt.seq,)
+
+
+def _dies(*_: object, **__: object) -> bytes:
+    raise ZeroDivisionError
 
 
 def test_history_shows_each_question_with_its_price(clinic: Clinic) -> None:

@@ -82,6 +82,8 @@ def _how(label: str, sources: Sequence[int]) -> list[tuple[str, str]]:
     if label == "fresh":
         return []
     seqs = ", ".join(str(seq) for seq in sources[:MOST_SOURCES]) + (", ..." if len(sources) > MOST_SOURCES else "")
+    if label == "repeated":
+        return [("holds", f"repeated: the answer of entry {seqs} of the ledger again, and its promise of then")]
     when = "whatever was asked" if label == "simultaneous" else "if the question was not chosen from those answers"
     return [("holds", f"{label}: draws from entries {seqs} of the ledger, and holds {when}")]
 

@@ -9,7 +9,7 @@ from siloquent.charging import Charge, request_digest, require_planned
 from siloquent.errors import BudgetExceeded, RequestError
 from siloquent.explore.estimate import Progress, assemble, completed, nothing_new, reads_rows, rehearse
 from siloquent.explore.measure import measure
-from siloquent.explore.plan.cheaper import as_paid, sharper, with_reuse
+from siloquent.explore.plan.cheaper import as_paid, sharper, wish_of, with_reuse
 from siloquent.explore.plan.explain import Explanation, explain_plan
 from siloquent.explore.plan.lookups import meaning_of
 from siloquent.explore.plan.planner import least_error
@@ -76,9 +76,9 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
 
 def _earlier(session: Session, query: Query, account: Account) -> Recall:
     """The earlier answers that may be drawn from: everybody's, or the account's own where analysts do not share."""
-    if query.reuse == "none":
-        return Recall((), 0)
     schema = session.schema(query.table)
+    if wish_of(query, schema) == "none":
+        return Recall()
     found = recall(session.ledger, schema.account)
     return found if schema.budget.sharing == "pool" else found.of(account.name)
 
@@ -175,6 +175,7 @@ def _what_fits(session: Session, course: Course, earlier: Recall) -> str:
         return "" if wider is None else f"ask with ERROR {errors_text(wider)}"
     (plan,) = course.first.plans
     error = least_error(plan, left=left)
-    if error is not None and plan.query.reuse != "none":
-        error = sharper(replace(plan, alpha=error), earlier, left, least=plan.alpha).alpha
+    wish = wish_of(plan.query, plan.schema)
+    if error is not None and wish != "none":
+        error = sharper(replace(plan, alpha=error), earlier, left, wish=wish, least=plan.alpha).alpha
     return "" if error is None else f"ask with ERROR {digits(error)}"

@@ -110,22 +110,6 @@ def gaussian_miss(deviations: Reals, room: Reals, *, two_sided: bool) -> float:
     return min(1.0, float(miss.sum()))
 
 
-def simultaneous_factor(noises: int, beta: float) -> float:
-    """How many deviations any answer may be off, whatever is asked, but with probability ``beta``.
-
-    Args:
-        noises: All noisy values that were ever released, used or not, and those about to be.
-        beta: Shared among all numbers of noises that are powers of two, so that the promise holds at any time.
-    Source:
-        Cauchy and Schwarz: g z <= |g| |z|, where |z|^2 of the first M = 2^j noises is chi-square with M degrees,
-        however adaptively the measurements were chosen. With their rank instead of M it would be wrong.
-    """
-    from scipy.special import chdtri
-
-    j = max(0, math.ceil(math.log2(max(noises, 1))))
-    return math.sqrt(float(chdtri(2**j, beta * 2.0 ** -(j + 1)))) * (1 + 1e-9)
-
-
 def least_strength(family: Topping, keeps: Keeps) -> float | None:
     """The least strength, from 0 to the family's most, at which ``keeps(deviations)``; None if not even the most does.
 

@@ -239,6 +239,7 @@ def _budget(budget: BudgetEntry) -> Budget:
         epoch=budget.epoch,
         shares=tuple((name, _exact(share, f"analysts.{name}")) for name, share in sorted(budget.analysts.items())),
         sharing=budget.sharing,
+        reuse=budget.reuse,
         disclosures=budget.disclosures,
     )
 

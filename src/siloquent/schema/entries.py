@@ -82,6 +82,7 @@ class BudgetEntry(Strict):
     epoch: int = 1
     analysts: dict[str, str | int] = {}
     sharing: Literal["pool", "own"] = "pool"
+    reuse: Literal["fresh-or-simultaneous", "any", "none"] = "fresh-or-simultaneous"
     disclosures: bool = False
 
 

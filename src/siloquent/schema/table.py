@@ -52,6 +52,8 @@ class Budget:
     """What may be spent on a table in one epoch. Exact fractions; ``shares``: of it that each analyst may spend.
 
     ``sharing``: whether an analyst's questions may draw from all earlier answers (pool) or from their own alone.
+    ``reuse``: how questions without REUSE draw from them: with promises that hold whatever is asked
+    (fresh-or-simultaneous), with those that suppose that no earlier noise chose the question too (any), or not (none).
     ``disclosures``: whether protocols may run that are outside differential privacy; each is recorded.
     """
 
@@ -63,6 +65,7 @@ class Budget:
     epoch: int = 1
     shares: tuple[tuple[str, Fraction], ...] = ()
     sharing: Literal["pool", "own"] = "pool"
+    reuse: Literal["fresh-or-simultaneous", "any", "none"] = "fresh-or-simultaneous"
     disclosures: bool = False
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from scipy.stats import binom
 from siloquent.explore.plan.past import Past
 from siloquent.explore.plan.planner import Plan
 from siloquent.explore.plan.reuse import Blend
-from siloquent.maths.gls import simultaneous_factor
+from siloquent.maths.simultaneous import log_share_of_number, normal_radius
 from siloquent.maths.tails import normal_quantile
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, Event
 from siloquent.privacy.noise import add_gaussian, add_laplace
@@ -91,8 +91,7 @@ def along_the_noise(error: int, *, simultaneous: bool) -> tuple[int, int]:
         ages = np.flatnonzero(drawn_noise > 0)
         where = f"age IN ({', '.join(map(str, ages))})"
         plan = planned(f"SELECT COUNT(*) FROM visits WHERE {where} ERROR {error} CONFIDENCE 0.95", "zcdp")
-        more = {"simultaneous": True, "noises": 100} if simultaneous else {}
-        found = drawn(plan, [kept(first, 1, noise=drawn_noise)], **more)
+        found = drawn(plan, [kept(first, 1, noise=drawn_noise)], simultaneous=simultaneous)
         if found is not None and found.is_free:
             asked += 1
             broken += int(drawn_noise[ages].sum() > error)
@@ -104,23 +103,34 @@ def test_who_asks_along_the_noise_breaks_independent_answers_and_no_simultaneous
     assert asked >= 18
     with pytest.raises(AssertionError, match="hits in"):  # the label swapped would be caught
         assert_rate_at_most(broken, asked, BETA)
-    broken, asked = along_the_noise(2_300, simultaneous=True)
+    broken, asked = along_the_noise(1_800, simultaneous=True)
     assert asked >= 18
     assert broken == 0
 
 
-def stopped_at_the_worst(factor: list[float]) -> int:
-    """One cell measured 128 times; the adversary stops where the mean is furthest off, in deviations."""
+def shown_the_worst(radius: NDArray[np.float64]) -> int:
+    """One cell measured 128 times; the adversary shows the measurement that is furthest beyond its radius."""
+    noises = np.random.default_rng(1).standard_normal((RUNS, 128))
+    return int((np.abs(noises) > radius).any(axis=1).sum())
+
+
+def shares(measurements: int) -> NDArray[np.float64]:
+    """ln of what each measurement's one number may take of beta."""
+    return np.array([log_share_of_number(number) for number in range(1, measurements + 1)]) + np.log(BETA)
+
+
+def test_a_simultaneous_bound_holds_for_the_worst_of_many_measurements() -> None:
+    assert_rate_at_most(shown_the_worst(normal_radius(np.ones(128), shares(128))), RUNS, BETA)
+
+
+def test_a_bound_without_shares_is_caught() -> None:
+    with pytest.raises(AssertionError, match="hits in"):
+        assert_rate_at_most(shown_the_worst(np.full(128, normal_quantile(BETA / 2))), RUNS, BETA)
+
+
+def test_a_mean_that_stops_where_it_is_worst_with_the_bound_of_one_measurement_is_caught() -> None:
+    """The reason why each simultaneous answer is read off one measurement."""
     sums = np.cumsum(np.random.default_rng(1).standard_normal((RUNS, 128)), axis=1)
-    return int((np.abs(sums) / np.sqrt(np.arange(1, 129)) > np.array(factor)).any(axis=1).sum())
-
-
-def test_a_simultaneous_bound_holds_when_measuring_stops_at_the_worst_moment() -> None:
-    assert_rate_at_most(stopped_at_the_worst([simultaneous_factor(n, BETA) for n in range(1, 129)]), RUNS, BETA)
-
-
-def test_the_rank_in_place_of_the_number_of_noises_is_caught() -> None:
-    """One cell has rank 1, however often it is measured."""
-    for factor in (simultaneous_factor(1, BETA), normal_quantile(BETA / 2)):
-        with pytest.raises(AssertionError, match="hits in"):
-            assert_rate_at_most(stopped_at_the_worst([factor] * 128), RUNS, BETA)
+    worst = (np.abs(sums) / np.sqrt(np.arange(1, 129))).max(axis=1)
+    with pytest.raises(AssertionError, match="hits in"):
+        assert_rate_at_most(int((worst > normal_radius(np.ones(1), shares(1))[0]).sum()), RUNS, BETA)

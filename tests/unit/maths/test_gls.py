@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
 
 from siloquent.maths.gls import (
     gaussian_miss,
     least_strength,
-    simultaneous_factor,
     topping,
     weights,
 )
@@ -88,10 +86,3 @@ def test_misses_add_up_one_sided_and_multiply_two_sided() -> None:
     assert gaussian_miss(np.array([0.0]), np.array([0.5]), two_sided=True) == 0
     assert gaussian_miss(np.array([0.0]), np.array([-0.5]), two_sided=True) == 1
     assert gaussian_miss(np.array([np.inf]), np.array([1e9]), two_sided=True) == 1
-
-
-@pytest.mark.parametrize(("noises", "power"), [(1, 0), (2, 1), (3, 2), (100, 7), (128, 7), (129, 8)])
-def test_a_simultaneous_bound_covers_all_noises_up_to_a_power_of_two(noises: int, power: int) -> None:
-    exact = chi2.isf(0.01 * 2.0 ** -(power + 1), 2**power)
-    assert simultaneous_factor(noises, 0.01) ** 2 == pytest.approx(exact, rel=1e-7)
-    assert simultaneous_factor(noises, 0.01) ** 2 >= exact

@@ -7,6 +7,7 @@ import json
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Literal
 
 from siloquent.explore.measure.base import Integers, Outcome, Priced
 from siloquent.explore.measure.topup import add_noise
@@ -21,21 +22,32 @@ from siloquent.explore.plan.steps import Step
 from siloquent.explore.spec import canonical
 from siloquent.explore.spec.aggregates import Quantile, Ranks
 from siloquent.explore.spec.answer import Label
-from siloquent.explore.spec.query import Spend
+from siloquent.explore.spec.query import Query, Spend
 from siloquent.ledger import Permit
 from siloquent.privacy import FREE, Cost, DiscreteLaplace, Event, accountant
+from siloquent.schema import TableSchema
 
 _STATES = 8
 _MOST_SHARPER = 64
 _NEAR = Fraction(102, 100)
+Wish = Literal["any", "none", "simultaneous", "fresh-or-simultaneous"]
+_REPEATED: dict[Wish, frozenset[Label]] = {
+    "any": frozenset({"fresh", "independent", "repeated", "simultaneous"}),
+    "fresh-or-simultaneous": frozenset({"fresh", "repeated", "simultaneous"}),
+}
+"""Which answers are given again when the same is asked again; REUSE SIMULTANEOUS never does so."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn(Priced):
-    """A mechanism that draws from earlier answers: by a ``blend`` with what it measures, or ``repeated`` as it is."""
+    """A mechanism that draws from earlier answers: by a ``blend`` with what it measures, or ``repeated`` as it is.
+
+    ``again``: how the promise holds of what is repeated.
+    """
 
     blend: Blend | None = None
     repeated: Known | None = None
+    again: Label = "independent"
 
     @property
     def sources(self) -> tuple[int, ...]:
@@ -47,15 +59,25 @@ class Drawn(Priced):
     @property
     def label(self) -> Label:
         """How its promise holds."""
-        return "independent" if self.blend is None else self.blend.label
+        return self.again if self.blend is None else self.blend.label
 
 
-def with_reuse(step: Step, recall: Recall) -> Step:
+def wish_of(query: Query, schema: TableSchema) -> Wish:
+    """Which earlier answers may serve: what the question says, else what the table's owner does."""
+    return schema.budget.reuse if query.reuse == "declared" else query.reuse
+
+
+def with_reuse(step: Step, recall: Recall, wish: Wish | None = None) -> Step:
     """``step`` with every part at the least price that earlier answers allow; parts they do not help stay as they are.
 
     Only prices, matrices and the seqs of receipts are looked at, never what was released: the plan stays blind.
+
+    Args:
+        wish: In place of what the question and the table say.
     """
-    drawn = {id(plan): _for_its_budget(plan, cheaper(plan, recall), recall) for plan in (*step.plans, *step.apart)}
+    drawn = {
+        id(plan): _for_its_budget(plan, cheaper(plan, recall, wish), recall) for plan in (*step.plans, *step.apart)
+    }
     ways = [Step(tuple(drawn[id(plan)] for plan in way.plans)) for way in step.ways]
     book = accountant(step.plans[0].schema.budget.accountant)
     return min(ways, key=lambda way: book.price(way.event).amount) if len(ways) > 1 else ways[0]
@@ -66,23 +88,31 @@ def as_paid(step: Step, recall: Recall, permit: Permit) -> Step:
 
     Other answers may have been settled between that plan and its reservation, so the latest few states before it are
     tried. If none fits, the plan for the state at the reservation: the caller compares events.
+
+    Versions before the setting ``reuse`` planned every question without REUSE as one with REUSE ANY. What they charged
+    for is given as they planned it, and says so by its label.
     """
     seqs = sorted({one.source for one in recall.known if one.source < permit.seq}, reverse=True)
     cuts = [permit.seq, *seqs[:_STATES], 0]
     ways = (step, *step.ways[1:])
-    plans = (with_reuse(way, recall.before(cut)) for cut in cuts for way in ways)
+    wishes: tuple[Wish | None, ...] = (None, "any") if step.plans[0].query.reuse == "declared" else (None,)
+    plans = (with_reuse(way, recall.before(cut), wish) for wish in wishes for cut in cuts for way in ways)
     return next((one for one in plans if one.event == permit.event), with_reuse(step, recall.before(permit.seq)))
 
 
-def cheaper(plan: Plan, recall: Recall) -> Plan:
-    """``plan``, or one that keeps the same promise for less."""
-    wish = plan.query.reuse
+def cheaper(plan: Plan, recall: Recall, wish: Wish | None = None) -> Plan:
+    """``plan``, or one that keeps the same promise for less.
+
+    Args:
+        wish: In place of what the question and the table say.
+    """
+    wish = wish or wish_of(plan.query, plan.schema)
     if wish == "none" or not recall.known:
         return plan
-    repeated = recall.repeats(question_of(plan)) if wish == "any" else None
+    repeated = recall.repeats(question_of(plan), _REPEATED[wish]) if wish in _REPEATED else None
     if repeated is not None:
-        return _with(plan, _repeat(repeated))
-    bound = bound_of(plan, recall.noises) if _is_linear(plan) else None
+        return _with(plan, _repeat(repeated, wish))
+    bound = bound_of(plan, wish) if _is_linear(plan) else None
     if bound is None:
         return plan
     price = accountant(plan.schema.budget.accountant).price(plan.event).amount
@@ -98,11 +128,12 @@ def _for_its_budget(plan: Plan, drawn: Plan, recall: Recall) -> Plan:
     promise = plan.query.promise
     if not isinstance(promise, Spend) or not isinstance(drawn.chosen, Drawn) or drawn.chosen.blend is None:
         return drawn
-    found = sharper(plan, recall, allowed_cost(promise, plan.schema), least=plan.alpha / _MOST_SHARPER)
+    wish: Wish = "any" if drawn.chosen.label == "independent" else "simultaneous"
+    found = sharper(plan, recall, allowed_cost(promise, plan.schema), wish=wish, least=plan.alpha / _MOST_SHARPER)
     return drawn if found is plan else found
 
 
-def sharper(plan: Plan, recall: Recall, allowed: Cost, *, least: Fraction) -> Plan:
+def sharper(plan: Plan, recall: Recall, allowed: Cost, *, wish: Wish, least: Fraction) -> Plan:
     """``plan`` with the least error above ``least`` that ``allowed`` pays for together with earlier answers.
 
     A whole number of steps, within two percent of the least; ``plan`` itself where they do not help.
@@ -115,7 +146,7 @@ def sharper(plan: Plan, recall: Recall, allowed: Cost, *, least: Fraction) -> Pl
         if not low < middle < high:
             break
         tried = replace(plan, alpha=middle, candidates=())
-        bound = bound_of(tried, recall.noises) if _is_linear(plan) else None
+        bound = bound_of(tried, wish) if _is_linear(plan) else None
         found = None if bound is None else blend(plan.compiled, plan.schema, recall.past, bound, below=most)
         if found is not None and book.cost(found.event).amount <= allowed.amount:
             best, high = _with(tried, _blended(found)), middle
@@ -139,7 +170,7 @@ def question_of(plan: Plan) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def bound_of(plan: Plan, noises: int) -> Bound | None:
+def bound_of(plan: Plan, wish: Wish) -> Bound | None:
     """What errors of values may be so that the promise of ``plan`` holds; None if it is not about values.
 
     A low value overtakes a high one by more than alpha only if one of them is more than alpha / 2 off.
@@ -148,7 +179,7 @@ def bound_of(plan: Plan, noises: int) -> Bound | None:
     alpha = float(plan.alpha / plan.compiled.grid) / (2 if query.kind == "tcq" else 1)
     both = query.promise.joint and query.kind == "icq"
     beta = float(plan.beta / 2 if both else plan.beta)
-    return Bound(alpha, beta, query.kind != "icq", query.reuse == "simultaneous", noises)
+    return Bound(alpha, beta, query.kind != "icq", wish != "any")
 
 
 def _is_linear(plan: Plan) -> bool:
@@ -158,11 +189,15 @@ def _is_linear(plan: Plan) -> bool:
     )
 
 
-def _repeat(known: Known) -> Drawn:
+def _repeat(known: Known, wish: Wish) -> Drawn:
     def run(_: Compiled, __: list[Integers]) -> Outcome:
         raise AssertionError("nothing is measured for an answer that is free")
 
-    return Drawn(f"answer {known.source}", known.measured.form, FREE, run, reusable=False, repeated=known)
+    # A promise that holds whatever is asked holds of its answer however often that is shown; one for new noise alone is
+    # told of the first time.
+    kept: Label = "simultaneous" if known.measured.label == "simultaneous" else "repeated"
+    again: Label = "independent" if wish == "any" else kept
+    return Drawn(f"answer {known.source}", known.measured.form, FREE, run, reusable=False, repeated=known, again=again)
 
 
 def _blended(found: Blend) -> Drawn:
@@ -179,7 +214,7 @@ def _blended(found: Blend) -> Drawn:
 
 def _calibration(event: Event, found: Blend) -> str:
     if found.label == "simultaneous":
-        return "chi-square"
+        return "simultaneous"
     return "union" if isinstance(event, DiscreteLaplace) else "sidak"
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from siloquent.explore.plan.compiled import Compiled, Part
 from siloquent.explore.spec.footprint import Area, Footprint, Integers
+from siloquent.maths.simultaneous import log_share_of_number
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, Event
 from siloquent.schema import Attribute, Domain, TableSchema
 
@@ -46,14 +47,17 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Past:
-    """One earlier measurement: its pieces, of which ``quantity`` and ``version``, and how many noises it drew."""
+    """One earlier measurement: its pieces, of which ``quantity`` and ``version``.
+
+    ``log_share``: ln of each piece's share of the chance that an answer read off some measurement is too far off.
+    """
 
     source: int
     account: str
     version: int
     quantity: str
-    noises: int
     pieces: tuple[Piece, ...]
+    log_share: float
 
 
 def laplace_deviation(scale: float) -> float:
@@ -118,8 +122,13 @@ def past_of(
     *,
     source: int,
     account: str,
+    beside: int = 0,
 ) -> Past | None:
-    """The measurement as it may be drawn from; None if its noise has no linear law that we combine."""
+    """The measurement as it may be drawn from; None if its noise has no linear law that we combine.
+
+    Args:
+        beside: How many pieces the other measurements that the same permit paid for have at most.
+    """
     if isinstance(event, DiscreteGaussian):
         law: Law = "gaussian"
         scale = math.sqrt(event.variance)
@@ -135,7 +144,8 @@ def past_of(
             # Sums are rounded to units column by column, half a unit each at most.
             slack = np.abs(matrix).sum(axis=1) / 2 if footprint.rounded else np.zeros(len(matrix))
             pieces.append(Piece(source, account, law, scale, area, matrix, noisy[places], 1.0 + slack))
-    return Past(source, account, footprint.version, footprint.quantity, len(values), tuple(pieces))
+    share = log_share_of_number(source) - math.log(max(1, len(pieces) + beside))
+    return Past(source, account, footprint.version, footprint.quantity, tuple(pieces), share)
 
 
 def _rows(

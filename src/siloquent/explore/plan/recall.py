@@ -11,6 +11,7 @@ from threading import Lock
 from siloquent.errors import LedgerError
 from siloquent.explore.plan.kept import Kept
 from siloquent.explore.plan.past import Past, past_of
+from siloquent.explore.spec.answer import Label
 from siloquent.explore.spec.measured import Measured, measurements
 from siloquent.ledger import Ledger
 from siloquent.maths.strategies.sparse import Sparse
@@ -31,10 +32,9 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What may be drawn from, oldest first, and how many Gaussian noises this table's answers ever drew."""
+    """What may be drawn from, oldest first."""
 
-    known: tuple[Known, ...]
-    noises: int
+    known: tuple[Known, ...] = ()
 
     @property
     def past(self) -> list[Past]:
@@ -43,11 +43,11 @@ class Recall:
 
     def before(self, seq: int) -> Recall:
         """What had its receipt before entry ``seq``."""
-        return Recall(tuple(one for one in self.known if one.source < seq), self.noises)
+        return Recall(tuple(one for one in self.known if one.source < seq))
 
     def of(self, account: str) -> Recall:
-        """Only what ``account`` itself asked. Noises count whoever asked: fewer would promise too much."""
-        return Recall(tuple(one for one in self.known if one.account == account), self.noises)
+        """Only what ``account`` itself asked."""
+        return Recall(tuple(one for one in self.known if one.account == account))
 
     def passed_over(self, version: int) -> str:
         """What to say where answers are not drawn from because the owner has raised the version; empty without any."""
@@ -56,9 +56,12 @@ class Recall:
             return ""
         return f"the rows are declared as version {version}: earlier answers are about others, and are not drawn from"
 
-    def repeats(self, question: str) -> Known | None:
-        """The newest measurement of just that question."""
-        return next((one for one in reversed(self.known) if one.measured.question == question), None)
+    def repeats(self, question: str, labels: frozenset[Label]) -> Known | None:
+        """The newest answer to just that question whose promise holds in one of these ways."""
+        return next(
+            (one for one in reversed(self.known) if one.measured.question == question and one.measured.label in labels),
+            None,
+        )
 
 
 @dataclass(slots=True)
@@ -66,19 +69,19 @@ class _Memory:
     """What was read of one table's answers so far."""
 
     seq: int = 0
-    noises: int = 0
     known: deque[Known] = field(default_factory=lambda: deque(maxlen=MOST_PAST))
     lock: Lock = field(default_factory=Lock)
 
     def caught_up(self, ledger: Ledger, account: str) -> Recall:
         with self.lock:
             for stored in ledger.stored(account, after_seq=self.seq):
-                for one in _read(stored.payload):
-                    past = _linear(one, stored.receipt.seq, stored.account)
-                    self.noises += 0 if past is None else past.noises
+                parts = tuple(_read(stored.payload))
+                areas = [0 if one.footprint is None else len(one.footprint.areas) for one in parts]
+                for one, own in zip(parts, areas, strict=True):
+                    past = _linear(one, stored.receipt.seq, stored.account, beside=sum(areas) - own)
                     self.known.append(Known(stored.receipt.seq, stored.account, one, past))
                 self.seq = stored.receipt.seq
-            return Recall(tuple(self.known), self.noises)
+            return Recall(tuple(self.known))
 
 
 _memories: Kept[_Memory] = Kept(64, lambda _: 1)
@@ -99,8 +102,10 @@ def _read(payload: bytes) -> Iterator[Measured]:
         yield from measurements(payload)
 
 
-def _linear(measured: Measured, source: int, account: str) -> Past | None:
+def _linear(measured: Measured, source: int, account: str, *, beside: int) -> Past | None:
     if measured.footprint is None:  # as always where a strategy is sparse
         return None
     dense = tuple(matrix for matrix in measured.strategy if not isinstance(matrix, Sparse))
-    return past_of(measured.footprint, measured.event, measured.values, dense, source=source, account=account)
+    return past_of(
+        measured.footprint, measured.event, measured.values, dense, source=source, account=account, beside=beside
+    )

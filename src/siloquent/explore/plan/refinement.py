@@ -56,7 +56,7 @@ def refine(asked: Area, pieces: Sequence[Piece]) -> Refined:
     ]
     inside = [piece for piece in related if set(piece.area.attributes) <= names]
     outside = [piece for piece in related if not set(piece.area.attributes) <= names]
-    grid = _Grid(asked)
+    grid = Grid(asked)
     taken: list[Piece] = []
     if grid.cells <= MOST_CELLS:
         for piece in (*reversed(inside), *reversed(outside)):
@@ -67,7 +67,7 @@ def refine(asked: Area, pieces: Sequence[Piece]) -> Refined:
     return _merged(grid, asked, taken)
 
 
-def _merged(grid: _Grid, asked: Area, taken: list[Piece]) -> Refined:
+def _merged(grid: Grid, asked: Area, taken: list[Piece]) -> Refined:
     """Cells that all measurements and the question treat alike are one."""
     columns = np.vstack([grid.columns(asked), *(grid.columns(piece.area) for piece in taken)])
     columns = columns[:, np.any(columns >= 0, axis=0)]
@@ -75,7 +75,7 @@ def _merged(grid: _Grid, asked: Area, taken: list[Piece]) -> Refined:
     return Refined(tuple(taken), columns[0], tuple(columns[1:]))
 
 
-class _Grid:
+class Grid:
     """The product of refined classes of some attributes."""
 
     def __init__(self, area: Area) -> None:
@@ -86,9 +86,9 @@ class _Grid:
     def cells(self) -> int:
         return math.prod(int(one.max(initial=0)) + 1 for one in self.classes.values())
 
-    def with_area(self, area: Area) -> _Grid | None:
+    def with_area(self, area: Area) -> Grid | None:
         """This grid, refined by another area; None if an attribute was declared in another way there."""
-        wider = _Grid(area)
+        wider = Grid(area)
         for name, classes in self.classes.items():
             if name not in wider.classes:
                 wider.classes[name], wider.declared[name] = classes, self.declared[name]

@@ -17,9 +17,10 @@ from siloquent.explore.plan.evidence import Evidence, gather
 from siloquent.explore.plan.past import LEAST_DEVIATION, Past, laplace_deviation
 from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP
 from siloquent.explore.plan.refinement import MOST_CELLS
+from siloquent.explore.plan.simultaneous import read_off
 from siloquent.explore.spec.answer import Label
 from siloquent.maths.blas import one_thread
-from siloquent.maths.gls import gaussian_miss, least_strength, simultaneous_factor
+from siloquent.maths.gls import gaussian_miss, least_strength
 from siloquent.privacy import FREE, DiscreteGaussian, DiscreteLaplace, Event
 from siloquent.schema import TableSchema
 
@@ -38,14 +39,13 @@ _HAIR = 1 + 1e-9
 class Bound:
     """What the answers must keep: no error beyond ``alpha`` units, but with probability ``beta``.
 
-    ``simultaneous``: whatever is asked; ``noises`` counts all that were ever drawn for this table.
+    ``simultaneous``: whatever is asked.
     """
 
     alpha: float
     beta: float
     two_sided: bool
     simultaneous: bool = False
-    noises: int = 0
 
     @property
     def label(self) -> Label:
@@ -88,6 +88,9 @@ def blend(
         return None
     if not any(one.pieces for one in past):
         return None
+    if bound.simultaneous:
+        with one_thread():
+            return _simultaneous(compiled, schema, past, bound)
     law = _gaussian if schema.budget.accountant == "zcdp" else _laplace
     with one_thread():
         evidence = gather(compiled, schema, past)
@@ -105,6 +108,32 @@ def _blend(evidence: Evidence, bound: Bound, found: Reals, event: Event, added: 
         event=event,
         added=added,
         deviation=sd,
+    )
+
+
+# Whatever is asked
+
+
+def _simultaneous(compiled: Compiled, schema: TableSchema, past: Sequence[Past], bound: Bound) -> Blend | None:
+    """What is known well enough, free.
+
+    Nothing is topped up: of two estimates, one with a simultaneous bound and one fresh, the mean's bound is the mean of
+    the bounds, so the better of both is at least as good.
+    """
+    found = read_off(compiled, schema, past, alpha=bound.alpha - _ROUNDING, beta=bound.beta)
+    if not found:
+        return None
+    weights = [np.zeros((compiled.answers, one.back.shape[1])) for one in found]
+    for wide, one in zip(weights, found, strict=True):
+        wide[one.rows] = one.back * one.piece.deviation
+    together = np.hstack(weights)
+    used = together.any(axis=0)
+    return Blend(
+        label=bound.label,
+        sources=tuple(sorted({one.piece.source for one in found})),
+        weights=together[:, used],
+        values=np.concatenate([one.piece.values / one.piece.deviation for one in found])[used],
+        event=FREE,
     )
 
 
@@ -133,10 +162,9 @@ def _topped(evidence: Evidence, added: Added, bound: Bound, most: float) -> Blen
     family = evidence.with_new(unit / size, most=most)
     if family is None:
         return None
-    bound_now = bound if not bound.simultaneous else _counted(bound, len(unit))
     margin: Reals = np.full(len(evidence.wanted), _ROUNDING)
     for _ in range(_ROUNDS):
-        strength = least_strength(family, lambda sd, m=margin: _keeps(sd, bound_now.alpha - m, bound_now))  # type: ignore[misc]
+        strength = least_strength(family, lambda sd, m=margin: _keeps(sd, bound.alpha - m, bound))  # type: ignore[misc]
         if not strength:
             return None
         deviation = min(size / strength, float(LARGEST_DEVIATION))
@@ -148,16 +176,12 @@ def _topped(evidence: Evidence, added: Added, bound: Bound, most: float) -> Blen
         if found is None:
             return None
         margins = np.concatenate([evidence.margins, added.margins / sd])
-        room = _room(bound_now, found, margins)
-        if _keeps(np.sqrt((found * found).sum(axis=1)), room, bound_now):
+        room = _room(bound, found, margins)
+        if _keeps(np.sqrt((found * found).sum(axis=1)), room, bound):
             event = DiscreteGaussian(variance=Fraction(variance), l2_squared=added.sensitivity.l2_squared)
-            return _blend(evidence, bound_now, found, event, added, sd)
-        margin = (bound_now.alpha - room) * (1 + 1e-4) + 1e-6 * bound_now.alpha
+            return _blend(evidence, bound, found, event, added, sd)
+        margin = (bound.alpha - room) * (1 + 1e-4) + 1e-6 * bound.alpha
     return None
-
-
-def _counted(bound: Bound, new: int) -> Bound:
-    return Bound(bound.alpha, bound.beta, bound.two_sided, True, bound.noises + new)
 
 
 def _room(bound: Bound, found: Reals, margins: Reals) -> Reals:
@@ -166,8 +190,6 @@ def _room(bound: Bound, found: Reals, margins: Reals) -> Reals:
 
 
 def _keeps(deviations: Reals, room: Reals, bound: Bound) -> bool:
-    if bound.simultaneous:
-        return bool(np.all(deviations * simultaneous_factor(bound.noises, bound.beta) <= room))
     return gaussian_miss(deviations * _HAIR, room, two_sided=bound.two_sided) <= bound.beta
 
 
@@ -180,8 +202,6 @@ def _rho(event: Event) -> Fraction:
 
 
 def _laplace(compiled: Compiled, evidence: Evidence, bound: Bound, below: Fraction) -> Blend | None:
-    if bound.simultaneous:
-        return None
     free = evidence.weights(np.zeros((0, evidence.known.shape[1])))
     if free is not None and _excess(free, evidence.rates, evidence.margins, bound) <= 0:
         return _blend(evidence, bound, free, FREE, None, 1.0)

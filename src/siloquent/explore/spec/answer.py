@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from siloquent.pictures import Picture
 
 MOST_IN_A_NOTEBOOK = 200
-Label = Literal["fresh", "independent", "simultaneous"]
+Label = Literal["fresh", "independent", "repeated", "simultaneous"]
 
 
 def weakest(labels: Iterable[Label]) -> Label:
     """How a promise holds that needs several ones to hold."""
     found = set(labels)
-    return "independent" if "independent" in found else "simultaneous" if "simultaneous" in found else "fresh"
+    order: tuple[Label, ...] = ("independent", "repeated", "simultaneous")
+    return next((label for label in order if label in found), "fresh")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,9 @@ class Kept:
 
     ``fresh``: only noise drawn after the question, so the promise holds whatever was asked before. ``independent``:
     drawn from earlier answers too, so it holds if the question was not chosen from their noisy numbers.
-    ``simultaneous``: drawn from earlier answers, and holds whatever was asked. ``sources``: the seqs of their receipts.
+    ``simultaneous``: drawn from earlier answers, and holds whatever was asked. ``repeated``: an earlier answer to the
+    same question is shown again, and its promise is the one it was first given with. ``sources``: the seqs of their
+    receipts.
     """
 
     alpha: Fraction

@@ -108,7 +108,7 @@ class Question:
     choice: Having | Top | None = None
     shows_values: bool = True
     promise: Promise | None = None
-    past: Reuse = "any"
+    past: Reuse = "declared"
     is_optimistic: bool = False
     alias: str = ""
     others: tuple[tuple[Item, Bound | None], ...] = ()
@@ -247,7 +247,7 @@ class Question:
         return replace(self, promise=Spend(amount, currency, share, _beta(confidence), joint))
 
     def reuse(self, past: Reuse) -> Question:
-        """Which past answers may serve: ``any``, ``none`` or ``simultaneous``."""
+        """Which past answers may serve: ``any``, ``none``, ``simultaneous``, or as the table file has ``declared``."""
         return replace(self, past=past)
 
     def optimistic(self) -> Question:

@@ -26,7 +26,9 @@ def canonical(query: Query) -> str:
     >>> canonical(one) == canonical(other)
     True
     """
-    document = _document(replace(query, explain=False))
+    # Ledgers know a question without REUSE as one that says REUSE ANY: that was the default of their versions.
+    reuse = "any" if query.reuse == "declared" else query.reuse
+    document = _document(replace(query, explain=False, reuse=reuse))
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 

@@ -191,7 +191,7 @@ class Tail:
     beta: Fraction = DEFAULT_BETA
     joint: bool = False
     at_least: int | None = None
-    reuse: Reuse = "any"
+    reuse: Reuse = "declared"
     optimistic: bool = False
 
     def promise(self) -> Promise | None:

@@ -24,7 +24,8 @@ from siloquent.explore.spec.numbers import MOST_DIGITS, check_number
 from siloquent.explore.spec.predicate import Expression, Predicate, check_name
 
 Kind = Literal["wcq", "icq", "tcq"]
-Reuse = Literal["any", "none", "simultaneous"]
+Reuse = Literal["declared", "any", "none", "simultaneous"]
+"""Which earlier answers may serve; ``declared``: what the table file says."""
 DEFAULT_BETA = Fraction(1, 2000)
 MOST_PREDICATES = 100_000
 MOST_KEYS = 64
@@ -263,7 +264,7 @@ class Query:
     having: Having | None = None
     top: Top | None = None
     shows_values: bool = True
-    reuse: Reuse = "any"
+    reuse: Reuse = "declared"
     optimistic: bool = False
     explain: bool = False
     alias: str = ""

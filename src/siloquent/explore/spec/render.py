@@ -59,7 +59,7 @@ def render(query: Query) -> str:
         _select(query) if plain else _bin(query),
         _choice(query),
         _promise(query.promise),
-        "" if query.reuse == "any" else f"REUSE {query.reuse.upper()}",
+        "" if query.reuse == "declared" else f"REUSE {query.reuse.upper()}",
         "PREFER OPTIMISTIC" if query.optimistic else "",
     ]
     return " ".join(clause for clause in clauses if clause)

@@ -122,30 +122,58 @@ def test_only_linear_answers_with_the_accounts_own_noise_are_kept() -> None:
 
 
 def test_gaussian_noise_too_small_for_the_normal_law_is_not_drawn_from() -> None:
-    past = kept(planned(BY_AGE.format(10, 5), "zcdp"), 1)
-    assert past.pieces == ()
-    assert past.noises == 10
+    assert kept(planned(BY_AGE.format(10, 5), "zcdp"), 1).pieces == ()
 
 
-def test_a_simultaneous_answer_needs_far_more_evidence_than_an_independent_one() -> None:
-    past = [kept(planned(BY_AGE.format(10, 100), "zcdp"), 1)]
-    loose, tight = (planned(BY_AGE.format(10, error), "zcdp") for error in (200, 110))
-    independent, simultaneous = drawn(tight, past), drawn(loose, past, simultaneous=True, noises=10)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_simultaneous_answer_needs_more_evidence_than_an_independent_one(name: str) -> None:
+    past = [kept(planned(BY_AGE.format(10, 100), name), 1)]
+    loose, tight = (planned(BY_AGE.format(10, error), name) for error in (200, 110))
+    independent, simultaneous = drawn(tight, past), drawn(loose, past, simultaneous=True)
     assert independent is not None
     assert independent.label == "independent"
     assert independent.is_free
     assert simultaneous is not None
     assert simultaneous.label == "simultaneous"
     assert simultaneous.is_free
-    tight_one = drawn(tight, past, simultaneous=True, noises=10)
-    assert tight_one is None or not tight_one.is_free
-    later = drawn(loose, past, simultaneous=True, noises=10_000)
-    assert later is None or not later.is_free
+    assert drawn(tight, past, simultaneous=True) is None
+    later = [kept(planned(BY_AGE.format(10, 100), name), 10**9)]
+    assert drawn(planned(BY_AGE.format(10, 150), name), later, simultaneous=True) is None
 
 
-def test_pure_accounts_have_no_simultaneous_answers() -> None:
-    past = [kept(planned(BY_AGE.format(10, 10), "pure"), 1)]
-    assert drawn(planned(BY_AGE.format(10, 300), "pure"), past, simultaneous=True, noises=10) is None
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        (BY_AGE.format(5, 100), BY_AGE.format(10, 600)),
+        (BY_AGE.format(10, 100), PREFIX.format(20, 1_000)),
+        (PREFIX.format(5, 100), BY_AGE.format(5, 600)),
+        (BOTH.format(50), "SELECT ward, COUNT(*) FROM visits WHERE sex IN ('f', 'm') GROUP BY ward ERROR 400"),
+        (BOTH.format(50), "SELECT COUNT(*) FROM visits WHERE ward IN ('A', 'B') AND sex = 'm' ERROR 300"),
+        (SUMS.format(2000), "SELECT SUM(age) FROM visits WHERE sex = 'f' ERROR 6000"),
+        (MIXED, MIXED.replace("300", "1200")),
+        (BOTH.format(50), "SELECT ward, sex FROM visits GROUP BY ward, sex HAVING COUNT(*) > 300 ERROR 160"),
+    ],
+)
+def test_simultaneous_answers_are_read_off_exactly(before: str, now: str, name: str) -> None:
+    first, plan = planned(before, name), planned(now, name)
+    found = drawn(plan, [kept(first, 4)], simultaneous=True)
+    assert found is not None
+    assert (found.event, found.label, found.sources) == (FREE, "simultaneous", (4,))
+    error = np.abs(np.array(found.estimate(())) / PARTS_OF_A_STEP - truth(plan)).max()
+    assert error <= (1 / 1_000 if plan.compiled.summed is None else 1)
+
+
+def test_each_simultaneous_answer_comes_from_one_measurement() -> None:
+    """A mean of two has a bound of its own only if it was fixed which two, before either was drawn."""
+    rough, better = planned(BY_AGE.format(10, 200), "zcdp"), planned(BY_AGE.format(10, 220), "zcdp")
+    past = [kept(rough, seq) for seq in (1, 2, 3, 4)]
+    assert drawn(better, past) is not None
+    assert drawn(better, past, simultaneous=True) is None
+    ages = [kept(planned(f"SELECT COUNT(*) FROM visits WHERE age < {age} ERROR 50", "zcdp"), age) for age in (10, 20)]
+    found = drawn(planned(PREFIX.format(10, 300).replace("0, 100", "0, 20"), "zcdp"), ages, simultaneous=True)
+    assert found is not None
+    assert found.sources == (10, 20)
 
 
 def test_two_answers_about_disjoint_attributes_say_nothing_about_each_other() -> None:

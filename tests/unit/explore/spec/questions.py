@@ -184,7 +184,7 @@ def queries(draw: st.DrawFn) -> Query:
         having=choice if isinstance(choice, Having) else None,
         top=choice if isinstance(choice, Top) else None,
         shows_values=shows_values,
-        reuse=draw(st.sampled_from(["any", "none", "simultaneous"])),
+        reuse=draw(st.sampled_from(["declared", "any", "none", "simultaneous"])),
         optimistic=draw(st.booleans()),
         explain=draw(st.booleans()),
         alias=draw(st.just("") | names.filter(lambda name: name not in taken)) if shows_values else "",

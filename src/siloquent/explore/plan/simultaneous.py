@@ -1,0 +1,154 @@
+"""Answers read off earlier measurements that keep their bound whatever is asked, so also if noise chose the question.
+
+Each answer comes from one measurement. How far it may be off follows from shares that were fixed before that
+measurement's noise was drawn, so it matters neither what else was measured, nor when, nor by whom.
+Proof: docs/explanation/reuse.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.explore.plan.compiled import Compiled, Part
+from siloquent.explore.plan.kept import Kept
+from siloquent.explore.plan.past import Past, Piece, area_of, quantity_of
+from siloquent.explore.plan.refinement import MOST_CELLS, Grid
+from siloquent.explore.spec.footprint import Area, Integers
+from siloquent.maths.gls import EXACT
+from siloquent.maths.simultaneous import chi_square_radius, laplace_radius, log_share_of_product, normal_radius
+from siloquent.schema import TableSchema
+
+Reals = NDArray[np.float64]
+MOST_COLUMNS = 1_024
+MOST_ROWS = 4_096
+# Of a measurement's share: products of sets, and whatever else it determines.
+_PRODUCTS, _ANYTHING = math.log(7 / 8), math.log(1 / 8)
+_inverses: Kept[Reals] = Kept(2**26, lambda inverse: inverse.nbytes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """Answers that are read off one measurement: ``rows`` of the question, ``back`` (rows, values) times its values."""
+
+    piece: Piece
+    rows: NDArray[np.int64]
+    back: Reals
+
+
+def read_off(
+    compiled: Compiled, schema: TableSchema, past: Sequence[Past], *, alpha: float, beta: float
+) -> list[Reading] | None:
+    """Where each answer is read off so that none is more than ``alpha`` units off; None if some cannot be."""
+    quantity, law = quantity_of(compiled), "gaussian" if schema.budget.accountant == "zcdp" else "laplace"
+    log_beta = math.log(beta)
+    found: list[Reading] = []
+    pieces = [
+        (one.log_share + log_beta, piece)
+        for one in reversed(past)
+        if one.version == schema.version and one.quantity == quantity
+        for piece in one.pieces
+        if piece.law == law
+    ]
+    for part in compiled.parts:
+        area = area_of(part, schema.domain)
+        left = np.flatnonzero(np.any(part.matrix != 0, axis=1))
+        for log_share, piece in pieces:
+            if not len(left):
+                break
+            for reading in _read(part, area, piece, left, log_share, alpha):
+                found.append(reading)
+                left = np.setdiff1d(left, reading.rows)
+        if len(left):
+            return None
+    return found
+
+
+def _read(
+    part: Part, area: Area, piece: Piece, left: NDArray[np.int64], log_share: float, alpha: float
+) -> Iterator[Reading]:
+    """Which of the answers ``left`` can be read off ``piece``."""
+    if _least_deviation(piece) > alpha or not _is_related(area, piece.area):
+        return
+    columns = _folded(part.matrix[left], area, piece)
+    inverse = None if columns is None else _inverse(piece)
+    if columns is None or inverse is None:
+        return
+    back = columns @ inverse
+    off = np.abs(back @ piece.matrix - columns).max(axis=1, initial=0.0)
+    known = columns.any(axis=1) & (off <= EXACT * np.abs(columns).max(axis=1, initial=1.0))
+    # A normal estimate is hardly ever less off than its deviation: what is worse is not looked at any further.
+    near = known & (np.sqrt((back * back).sum(axis=1)) * piece.deviation <= alpha)
+    if not near.any():
+        return
+    back, columns, left = back[near], columns[near], left[near]
+    holds = _radius(piece, columns, back, log_share) + np.abs(back) @ piece.margins <= alpha
+    if holds.any():
+        yield Reading(piece, left[holds], back[holds])
+
+
+def _radius(piece: Piece, columns: Reals, back: Reals, log_share: float) -> Reals:
+    """How far the estimates ``back`` of what ``columns`` add up may be off, for continuous noise."""
+    padded = np.hstack([columns.astype(np.int64), np.zeros((len(columns), 1), dtype=np.int64)])[:, piece.area.column]
+    shares = np.array([_log_share(np.ascontiguousarray(row).tobytes(), piece.area.shape) for row in padded])
+    shares = shares + _PRODUCTS + log_share
+    if piece.law == "laplace":
+        return np.where(np.isfinite(shares), laplace_radius(back * piece.scale, shares), np.inf)
+    deviations = np.sqrt((back * back).sum(axis=1)) * piece.deviation
+    radius = np.where(np.isfinite(shares), normal_radius(deviations, np.maximum(shares, -1e300)), np.inf)
+    return np.minimum(radius, chi_square_radius(deviations, len(piece.matrix), log_share + _ANYTHING))
+
+
+@lru_cache(maxsize=65_536)
+def _log_share(row: bytes, shape: tuple[int, ...]) -> float:
+    """ln of the share of 0/1 weights over the grid of a measurement's classes; -inf if they are no product of sets."""
+    weights = np.frombuffer(row, dtype=np.int64)
+    if not np.array_equal(weights, weights != 0):
+        return -math.inf
+    return log_share_of_product(weights.reshape(shape or (1,)) != 0)
+
+
+def _least_deviation(piece: Piece) -> float:
+    """No answer read off ``piece`` has a smaller deviation: g A = w, whole and not 0, so |g| is 1/|A| at least."""
+    rows, columns = np.abs(piece.matrix).sum(axis=1).max(initial=1), np.abs(piece.matrix).sum(axis=0).max(initial=1)
+    return piece.deviation / math.sqrt(float(rows) * float(columns))
+
+
+def _is_related(asked: Area, known: Area) -> bool:
+    """Whether something about ``asked`` could follow; counts of all rows follow from any attributes."""
+    return not asked.attributes or not known.attributes or bool(set(asked.attributes) & set(known.attributes))
+
+
+def _folded(rows: Integers, asked: Area, piece: Piece) -> Reals | None:
+    """``rows`` as sums of the columns of ``piece``, zeros where they are none; None if none is."""
+    known = piece.area
+    wider = Grid(asked).with_area(known)
+    if wider is None or wider.cells > MOST_CELLS:
+        return None
+    padded = np.hstack([rows, np.zeros((len(rows), 1), dtype=np.int64)])
+    mine, theirs = wider.columns(asked), wider.columns(known)
+    wide = padded.shape[1]
+    pairs = np.unique((theirs + 1) * wide + mine + 1)  # which columns of the question lie in which of the measurement
+    column, values = pairs // wide - 1, padded[:, pairs % wide - 1]
+    first = np.flatnonzero(np.diff(column, prepend=-2))
+    low, high = np.minimum.reduceat(values, first, axis=1), np.maximum.reduceat(values, first, axis=1)
+    outside = column[first] < 0
+    possible = (low == high).all(axis=1) & (high[:, outside] == 0).all(axis=1)
+    if not possible.any():
+        return None
+    found = np.zeros((len(rows), piece.matrix.shape[1]))
+    found[:, column[first][~outside]] = low[:, ~outside]
+    found[~possible] = 0.0
+    return found
+
+
+def _inverse(piece: Piece) -> Reals | None:
+    """The pseudo-inverse of what was measured, (columns, values); None if it is too large."""
+    if piece.matrix.shape[1] > MOST_COLUMNS or len(piece.matrix) > MOST_ROWS:
+        return None
+    return _inverses.get(piece, lambda: np.linalg.pinv(piece.matrix.astype(np.float64)))

@@ -1,0 +1,98 @@
+"""How far estimates may be off whatever is asked: each thing that could be asked has a share of the chance to fail.
+
+Shares are fixed before noise is drawn, and those of all things together are 1 at most. Then none of the estimates is
+beyond its radius but with probability beta, so it does not matter who chose among them, or how. Proof:
+docs/explanation/reuse.md.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Reals = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+
+_HAIR = 1 + 1e-9
+_FEW = 3
+_ALL, _ONE, _END, _RUN, _RUNS = (math.log(share) for share in (1 / 8, 1 / 8, 1 / 8, 1 / 2, 1 / 8))
+_RATES = np.linspace(0.02, 0.98, 49)
+
+
+def log_share_of_number(number: int) -> float:
+    """ln of the share of the ``number``-th of things without end, from 1; all shares add up to 1.
+
+    1/log2(n + 1) - 1/log2(n + 2): they add up like the links of a chain, and fall hardly faster than 1/n.
+    """
+    low, high = math.log2(number + 1), math.log2(number + 2)
+    return math.log(math.log1p(1 / (number + 1)) / math.log(2) / (low * high))
+
+
+def log_share_of_set(chosen: Booleans) -> float:
+    """ln of the share of a set of ordered places that is not empty; those of all such sets add up to 1 at most.
+
+    Ranges are asked most and have most: all places, one, those up to one or from one on, any run, several runs.
+    """
+    size = len(chosen)
+    if size <= _FEW:
+        return -math.log(2**size - 1)
+    steps = np.flatnonzero(np.diff(chosen.astype(np.int8), prepend=0, append=0))
+    runs, low, high = len(steps) // 2, int(steps[0]), int(steps[-1])
+    if runs > 1:
+        return _RUNS - (runs - 1) * math.log(2) - _log_choose(size + 1, 2 * runs)
+    if high - low == size:
+        return _ALL
+    found = _RUN - _log_choose(size + 1, 2)
+    if low == 0 or high == size:
+        found = max(found, _END - math.log(2 * (size - 1)))
+    return max(found, _ONE - math.log(size)) if high - low == 1 else found
+
+
+def log_share_of_product(chosen: Booleans) -> float:
+    """The same for cells of a grid, shape (places, places, ..): the product of one set a side; -inf if it is none."""
+    axes = range(chosen.ndim)
+    sides = [np.asarray(chosen.any(axis=tuple(other for other in axes if other != axis))) for axis in axes]
+    if not chosen.any() or math.prod(int(side.sum()) for side in sides) != int(chosen.sum()):
+        return -math.inf
+    return float(sum(log_share_of_set(side) for side in sides))
+
+
+def normal_radius(deviations: Reals, log_shares: Reals) -> Reals:
+    """The error that a normal estimate passes, to either side, with probability exp(log_share)."""
+    from scipy.special import ndtri_exp
+
+    return np.asarray(deviations * -ndtri_exp(np.minimum(log_shares, 0.0) - math.log(2)) * _HAIR)
+
+
+def chi_square_radius(deviations: Reals, noises: int, log_share: float) -> Reals:
+    """The error that any estimate from one measurement's ``noises`` normal noises ever passes with that probability.
+
+    Source:
+        Cauchy and Schwarz: g z <= |g| |z|, where |z|^2 is chi-square with as many degrees.
+    """
+    from scipy.special import chdtri
+
+    return np.asarray(deviations * math.sqrt(float(chdtri(noises, math.exp(log_share)))) * _HAIR)
+
+
+def laplace_radius(scales: Reals, log_shares: Reals) -> Reals:
+    """The error that sums of Laplace noises pass, to either side, with probability exp(log_share) at most.
+
+    Args:
+        scales: Of each noise in each sum, shape (sums, noises).
+    Source:
+        Chernoff: P[sum_i s_i X_i > x] <= exp(-t x) prod_i 1/(1 - t^2 s_i^2) at every t below 1/max s_i; the best of 49.
+    """
+    largest = np.abs(scales).max(axis=1, initial=0.0)
+    ratio = np.abs(scales) / np.where(largest > 0, largest, 1.0)[:, None]
+    wanted = math.log(2) - np.minimum(log_shares, 0.0)
+    best = np.full(len(scales), np.inf)
+    for rate in _RATES:
+        best = np.minimum(best, (wanted - np.log1p(-((rate * ratio) ** 2)).sum(axis=1)) / rate)
+    return np.asarray(best * largest * _HAIR)
+
+
+def _log_choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
