@@ -40,7 +40,10 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One audited release: the calls that told anything, the loss and the charge in the account's own amount."""
+    """One audited release: the calls that told anything, the loss and the charge in the account's own amount.
+
+    ``most``: the part of the charge that any neighbours of this declaration can use up, where it was worked out.
+    """
 
     name: str
     account: str
@@ -51,6 +54,7 @@ class Found:
     loss: Fraction
     charge: Fraction
     faults: tuple[str, ...]
+    most: float = 1.0
 
     @property
     def ratio(self) -> float:

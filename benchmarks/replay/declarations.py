@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -138,22 +140,43 @@ def neighbours(
     return framed(sides[0]), framed(sides[1])
 
 
+LOW: Row = {"ward": "A", "age": 0, "ill": True, "dose": -1, "day": "2024-01-01", "note": "disk full"}
+HIGH: Row = {"ward": "C", "age": 4, "ill": False, "dose": 3, "day": "2024-01-06", "note": "a b c"}
+
+
 def extremes(schema: TableSchema, bounds: tuple[int, int], *, alike: int = 30) -> tuple[pa.Table, pa.Table]:
     """Neighbours that differ as far as two units can: all rows of one at one end, all of the other at the other."""
-    most = schema.unit.max_rows
-    low = {"ward": "A", "age": 0, "ill": True, "cost": bounds[0], "dose": -1, "day": "2024-01-01", "note": "disk full"}
-    high = {"ward": "C", "age": 4, "ill": False, "cost": bounds[1], "dose": 3, "day": "2024-01-06", "note": "a b c"}
-    # A third of the others between them: medians and thresholds then lie inside, where choices move both ways.
-    middle = {**low, "ward": "B", "age": 2, "dose": 1, "day": "2024-01-03"}
-    base = [{"who": f"p{i}", **(low, middle, high)[i % 3]} for i in range(alike)]
-    replaced = schema.adjacency == "replace-one"
-    one, other = [{"who": "q", **high}] * most, [{"who": "q", **low}] * most if replaced else []
-    return framed([*base, *one]), framed([*base, *other])
+    return apart(schema, {**HIGH, "cost": bounds[1]}, {**LOW, "cost": bounds[0]}, alike=alike)
+
+
+def apart(
+    schema: TableSchema, one: Row, other: Row | None, *, alike: int = 30, more: Sequence[Row] = ()
+) -> tuple[pa.Table, pa.Table]:
+    """Neighbours of which one has a unit with rows ``one``, the other with rows ``other``, or without it.
+
+    Args:
+        more: Rows of other units beside those that are alike in both.
+    """
+    # A third of the others between both ends: medians and thresholds then lie inside, where choices move both ways.
+    lowest = {**LOW, "cost": schema.domain["cost"].lo}
+    middle = {**lowest, "ward": "B", "age": 2, "dose": 1, "day": "2024-01-03"}
+    highest = {**HIGH, "cost": schema.domain["cost"].hi}
+    ends = (lowest, middle, highest)
+    base = [{"who": f"p{i}", **ends[i % 3]} for i in range(alike)]
+    base += [{"who": f"r{i}", **highest, **row} for i, row in enumerate(more)]
+    is_there = other is not None and schema.adjacency == "replace-one"
+    sides = [[{**HIGH, "cost": 0, **one}], [{**HIGH, "cost": 0, **(other or {})}] if is_there else []]
+    first, second = ([{"who": "q", **row} for row in side] * schema.unit.max_rows for side in sides)
+    return framed([*base, *first]), framed([*base, *second])
 
 
 def framed(rows: list[Row]) -> pa.Table:
     """The rows as a table of the declared columns' widest types."""
-    return pa.table({name: pa.array([one[name] for one in rows], kind) for name, kind in COLUMNS.items()})
+    return pa.table({name: pa.array([_plain(one[name]) for one in rows], kind) for name, kind in COLUMNS.items()})
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else value
 
 
 PREDICATES = [

@@ -4,7 +4,7 @@ A record is a vector of whole numbers of squared length at most ``longest``. Ord
 order i adds up its products of i numbers, where a product counts as often as its numbers can be ordered (an entry off
 the diagonal twice: as in the whole matrix, or as one entry with half the variance). Then |order i| = |record|^i and the
 scalar product of two records' order i is that of the records to the power i, which is what makes the bounds below
-exact. Proof: docs/explanation/search.md.
+exact. In L1 a product counts once. Proof: docs/explanation/search.md.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from siloquent.maths.record_pairs import RecordPairs
 
 Variances = tuple[Fraction | None, ...]
 _PARTS = 256
@@ -25,7 +29,11 @@ class Release:
 
     ``keys``: how often counts and sums are released, once for each key that rows are grouped by. ``replaced``: units
     are replaced, else added or removed. ``records``: of one unit. ``keeps_key``: a replaced record counts in the same
-    places as before, since nothing is grouped.
+    places as before, since nothing is grouped and all records count. ``one_place``: nothing is grouped, but a record
+    may count nowhere. ``numbers``: at most so many of a record's numbers are not 0; of ``chosen`` of
+    them, the column hangs on the record, as with categories. ``cut``: records are drawn in, so they need not lie in the
+    box whose corner is the longest one. ``by_key``: products are grouped by the key, too. ``pairs``: all records that
+    there can be, where they are few.
     """
 
     longest: int
@@ -33,6 +41,12 @@ class Release:
     replaced: bool = False
     records: int = 1
     keeps_key: bool = False
+    one_place: bool = False
+    numbers: int = 1
+    chosen: int = 0
+    cut: bool = False
+    by_key: bool = False
+    pairs: RecordPairs | None = None
 
     def moved(self, variances: Variances) -> Fraction:
         """The greatest sum over all orders of (squared change / variance), for one unit.
@@ -50,6 +64,32 @@ class Release:
             whole * part / share if share else None for share, part in zip(shares, self._parts(shares), strict=True)
         )
 
+    def moved_l1(self, scales: Variances) -> Fraction:
+        """The greatest sum over orders 0, 1 and 2 of (L1 change / scale), for one unit."""
+        weights = [length / scale if scale else Fraction(0) for scale, length in zip(scales, self.l1(), strict=True)]
+        return self.records * self._l1_sum(weights)
+
+    def scales(self, shares: Sequence[Fraction], epsilon: Fraction) -> Variances:
+        """The Laplace scales of orders 0, 1 and 2 that spend exactly ``epsilon``; None where a share is 0.
+
+        Args:
+            shares: Of a whole order, the counts or sums of all keys together.
+        """
+        whole = self.records * self._l1_sum(shares) / epsilon
+        return tuple(whole * length / share if share else None for share, length in zip(shares, self.l1(), strict=True))
+
+    def l1(self) -> tuple[int, int, int]:
+        """The L1 length of each order of the longest record, those of all keys together."""
+        sums, products = self._lengths()
+        return self.keys, self.keys * sums, products
+
+    def _lengths(self) -> tuple[int, int]:
+        """|z|_1 <= sqrt(numbers) |z|, and products of two, each once, add up to (|z|_1^2 + |z|^2) / 2."""
+        if self.pairs is not None:
+            return self.pairs.lengths
+        reach = self.numbers * self.longest
+        return math.isqrt(reach), (reach + self.longest) // 2
+
     def _parts(self, orders: Sequence[object]) -> list[Fraction]:
         """The squared length of each order of the longest record."""
         return [Fraction(self.longest) ** order for order in range(len(orders))]
@@ -60,17 +100,58 @@ class Release:
 
     def _sum(self, weights: Sequence[Fraction]) -> Fraction:
         """For records of length 1 with these weights of the orders."""
+        whole = sum(weights, Fraction(0))
         if not self.replaced:
-            return sum(weights, Fraction(0))
+            return whole
         same = turned(weights[1:])
-        return same if self.keeps_key else max(same, 2 * sum(weights, Fraction(0)))
+        if self.pairs is not None and self.longest:
+            same = self.pairs.replaced_squared([w / self.longest**i for i, w in enumerate(weights[1:], start=1)])
+        return same if self.keeps_key else max(same, whole if self.one_place else 2 * whole)
+
+    def _l1_sum(self, weights: Sequence[Fraction]) -> Fraction:
+        """The same in L1: ``weights`` of whole orders, of the longest record."""
+        counts, first, second = weights
+        alone, same = counts + first + second, self._turned_l1(first, second)
+        if self.pairs is not None:
+            lengths = zip((first, second), self._lengths(), strict=True)
+            each = [weight / length if length else Fraction(0) for weight, length in lengths]
+            alone, same = counts + self.pairs.added(each), self.pairs.replaced(each)
+        if not self.replaced:
+            return alone
+        if self.keeps_key:
+            return same
+        # With another key, counts and sums stand in two places; products do where they are grouped.
+        elsewhere = 2 * (counts + first) + (2 if self.by_key else self._products_moved()) * second
+        return max(same, alone if self.one_place else elsewhere)
+
+    def _turned_l1(self, first: Fraction, second: Fraction) -> Fraction:
+        """The greatest L1 change by a record that takes another's place, in the same places."""
+        if not self.chosen and (not self.cut or self.numbers == 1):
+            return turned([first, second]) / 2
+        return 2 * first + self._products_moved() * second
+
+    def _products_moved(self) -> Fraction:
+        """How far products of two move in L1, in lengths of the longest record, when another record takes its place."""
+        if self.chosen and not self.cut:
+            # Products with a category stand in two places then, those of numbers move by one length at most.
+            fixed = self.numbers - self.chosen
+            moved = self.chosen * (self.chosen + 1) + 2 * self.chosen * fixed + Fraction(fixed * (fixed + 1), 2)
+            return moved / Fraction(self.numbers * (self.numbers + 1), 2)
+        if self.chosen:
+            return Fraction(2)
+        if not self.cut or self.numbers == 1:
+            return Fraction(1)
+        # |zz' - ww'| <= sqrt(2) |z|^2, and by Cauchy-Schwarz its triangle is sqrt(n (n + 3)) / 2 times that at most.
+        wide = math.isqrt(self.numbers * (self.numbers + 3) * self.longest**2 // 2) + 1
+        return min(Fraction(wide, (self.numbers + 1) * self.longest // 2), Fraction(2))
 
 
 def turned(weights: Sequence[Fraction]) -> Fraction:
     """The greatest 2 (w_1 (1 - c) + w_2 (1 - c^2) + ..) over cosines c: a record replaced by one at another angle.
 
     Exact up to order 2, at c = -w_1 / (2 w_2) or at -1; above that hardly more than it. With another key nothing of
-    orders 0 and 1 cancels, so c = 0 is worst, which the caller adds.
+    orders 0 and 1 cancels, so c = 0 is worst, which the caller adds. Half of it is the greatest L1 change in a box, by
+    the record that is -w_1 / (2 w_2) times the one whose place it takes.
     """
     if len(weights) <= 2:
         first, second = weights[0], weights[1] if len(weights) == 2 else Fraction(0)
@@ -85,18 +166,3 @@ def turned(weights: Sequence[Fraction]) -> Fraction:
         for place in range(_PARTS + 1)
     )
     return 2 * (seen + steepest / (2 * _PARTS))
-
-
-def l1_moved(
-    longest: int, numbers: int, *, keys: int = 1, replaced: bool = False, records: int = 1
-) -> tuple[int, int, int]:
-    """The L1 change of counts, sums and second moments (upper triangle) by one unit.
-
-    |record|_1 <= sqrt(numbers) |record|, and the triangle adds up to (|record|_1^2 + |record|^2) / 2.
-    """
-    times = records * (2 if replaced else 1)
-    return (
-        times * keys,
-        times * keys * (math.isqrt(numbers * longest) + 1),
-        times * ((numbers * longest + longest) // 2 + 1),
-    )

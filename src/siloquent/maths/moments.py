@@ -12,6 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.maths.joint import Release
+from siloquent.maths.record_pairs import RecordPairs
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -59,33 +62,36 @@ def moments_of(whole: Integers) -> tuple[int, Integers, Integers]:
     return len(whole), np.asarray(whole.sum(axis=0), dtype=np.int64), second.astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class MomentSensitivity:
-    """How far one unit moves count, sums and second moments: in L1 of the upper triangle, and in squared L2.
+def moments_release(
+    numbers: int,
+    radius: float,
+    *,
+    records: int = 1,
+    replaced: bool = False,
+    quanta: int = QUANTA,
+    chosen: int = 0,
+    pairs: RecordPairs | None = None,
+) -> Release:
+    """How far one unit moves count, sums and second moments of records that ``in_ball`` made.
 
-    The squared L2 of second moments counts an entry off the diagonal twice, as the whole matrix does: half the variance
-    is then enough there.
+    Args:
+        numbers: At most so many of a record's numbers are not 0; the columns of ``chosen`` of them hang on
+            the record.
+        radius: Each number of a record lies in -1..1; longer records are drawn in to it.
+        pairs: All records that there can be, where they are few.
     """
-
-    l1: tuple[int, int, int]
-    l2_squared: tuple[int, int, int]
-
-
-def moment_sensitivity(
-    dimensions: int, *, records: int = 1, replaced: bool = False, quanta: int = QUANTA
-) -> MomentSensitivity:
-    """The sensitivity for units of at most ``records`` records of length at most ``quanta``.
-
-    Added or removed, records move the sums by records |z| and the matrix by records |z|^2. Replaced, sums may turn
-    round (twice that), while two matrices z z' have a scalar product of at least 0 (root two times that). In L1,
-    |z|_1 <= sqrt(d) |z|, and the triangle adds up to (|z|_1^2 + |z|^2) / 2.
-    """
-    reach = math.isqrt(dimensions * quanta**2) + 1
-    triangle = (reach**2 + quanta**2) // 2 + 1
-    m, twice = records, 2 if replaced else 1
-    return MomentSensitivity(
-        l1=(m, twice * m * reach, twice * m * triangle),
-        l2_squared=(m**2, twice**2 * m**2 * quanta**2, twice * m**2 * quanta**4),
+    # A number becomes trunc(quanta / radius) at most, by the same division as in ``in_ball``.
+    corner = math.trunc(quanta / radius)
+    longest = min(quanta**2, numbers * corner**2)
+    return Release(
+        longest=longest if pairs is None else pairs.longest,
+        replaced=replaced,
+        records=records,
+        one_place=True,
+        numbers=numbers,
+        chosen=chosen,
+        cut=radius < math.sqrt(numbers),
+        pairs=pairs,
     )
 
 

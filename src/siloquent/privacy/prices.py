@@ -10,9 +10,12 @@ from fractions import Fraction
 from siloquent.errors import RequestError
 from siloquent.privacy.accountants import exact
 from siloquent.privacy.conversions import rho_of_epsilon
+from siloquent.privacy.events import DiscreteGaussian, DiscreteLaplace
 
 Exact = str | int | Fraction | Decimal
 _FINE = 2**10
+_PARTS = Fraction(2**60)
+"""Changes of a joint release are counted in parts of this scale or variance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +71,18 @@ def drawable(value: Fraction) -> Fraction:
     if value > _FINE:
         return Fraction(math.ceil(value))
     return Fraction(max(math.ceil(value * _FINE), 1), _FINE)
+
+
+def joint_event(moved: Fraction, *, gaussian: bool) -> DiscreteLaplace | DiscreteGaussian:
+    """The event of numbers with noise of several scales (variances), each with noise of its own.
+
+    Args:
+        moved: The greatest sum of L1 (squared L2) changes by one unit, each over its number's scale (variance).
+    """
+    parts = math.ceil(moved * _PARTS)
+    return DiscreteGaussian(_PARTS, parts) if gaussian else DiscreteLaplace(_PARTS, parts)
+
+
+def whole_amount(amount: Fraction, scale: int) -> Fraction:
+    """``amount`` less the two units of an account by which rounding may raise a price."""
+    return max(amount - Fraction(2, scale), amount / 2)

@@ -51,8 +51,8 @@ class Feature:
 
     @property
     def blocks(self) -> int:
-        """At most so many of its columns are not 0 in one row."""
-        return 2 if self.indicator else 1
+        """At most so many of its columns are not 0 in one row: where the value is missing, its own column is 0."""
+        return 1
 
     @property
     def scale(self) -> tuple[tuple[float, float], ...]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.moments import in_ball, moment_sensitivity, moments_of
+from siloquent.maths.joint import Release
+from siloquent.maths.moments import in_ball, moments_of, moments_release
+from siloquent.maths.record_pairs import RecordPairs
 from siloquent.share.encoding import Encoding, Integers
 
 SHARES = (2, 18, 80)
@@ -111,13 +114,41 @@ class Layout:
         pairs = features * (features - 1) // 2
         return pairs + (2 * features + 1 if self.is_signed else features)
 
+    def moments_release(self, *, records: int, replaced: bool) -> Release:
+        """How far one unit moves count, sums and second moments together."""
+        return moments_release(
+            self.nonzero,
+            math.sqrt(self.nonzero),
+            records=records,
+            replaced=replaced,
+            quanta=STEPS,
+            chosen=len(self.encoding.features) - len(self.encoding.numeric),
+            pairs=self._pairs,
+        )
+
+    @cached_property
+    def _pairs(self) -> RecordPairs | None:
+        """All records of "moments" that there can be, None where they are many."""
+        sizes = (*(attribute.size for attribute in self.encoding.features), self.encoding.label.steps)
+        if not RecordPairs.fit(math.prod(sizes), self.dimensions):
+            return None
+        places = np.indices(sizes).reshape(len(sizes), -1).T
+        return RecordPairs(in_ball(self.numbers(places[:, :-1], places[:, -1]), math.sqrt(self.nonzero), STEPS))
+
     def _moment_groups(self, records: int, replaced: bool) -> tuple[Group, ...]:
-        moved = moment_sensitivity(self.nonzero, records=records, replaced=replaced, quanta=STEPS)
+        """Each order for itself: what a sum of several silos is priced by."""
+        release = self.moments_release(records=records, replaced=replaced)
         _, _, squares, products = self.lengths()
         lengths, halved = (1, self.dimensions, squares + products), (0, 0, products)
+        moved = []
+        for order in range(3):
+            alone = [Fraction(i == order) for i in range(3)]
+            squared = release.moved(tuple(alone[i] or None for i in range(3)))
+            moved.append((math.ceil(release.moved_l1(tuple(one or None for one in alone))), math.ceil(squared)))
         names = ("count", "sums", "second moments")
         return tuple(
-            Group(*fields) for fields in zip(names, lengths, moved.l1, moved.l2_squared, SHARES, halved, strict=True)
+            Group(name, length, l1, l2, share, half)
+            for name, length, (l1, l2), share, half in zip(names, lengths, moved, SHARES, halved, strict=True)
         )
 
     def count(self, places: Integers) -> Integers:

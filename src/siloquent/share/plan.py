@@ -18,10 +18,10 @@ from siloquent.privacy import (
     accountant,
     digits,
 )
-from siloquent.privacy.prices import drawable
+from siloquent.privacy.prices import drawable, joint_event, whole_amount
 from siloquent.schema import TableSchema
 from siloquent.share.encoding import Encoding, encoding_of
-from siloquent.share.layout import STEPS, Group, Layout
+from siloquent.share.layout import SHARES, STEPS, Group, Layout
 from siloquent.share.spec import Agreement, ShareSpec, agreement_of
 from siloquent.share.trees import TreePlan, plan_tree
 
@@ -119,16 +119,36 @@ def plan(spec: ShareSpec, schema: TableSchema, *, seed: int | None = None) -> Sh
     layout = Layout(spec.method, encoding)
     _check(spec, layout)
     noise: NoiseKind = "laplace" if budget.accountant == "pure" else "gaussian"
-    groups = layout.groups(records=schema.unit.max_rows, replaced=schema.replace_one)
-    parts = [_event(spec, noise, group, amount * Fraction(group.percent, 100)) for group in groups]
-    runs = [run for group, part in zip(groups, parts, strict=True) for run in _runs(noise, group, _parameter(part))]
+    runs, event = _noise(spec, schema, layout, noise, amount)
     if spec.trust == "sum" and noise == "laplace":
         _check_shares(max(run.parameter for run in runs))
     if max(run.parameter for run in runs) > MOST_PARAMETER:
         raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.01" or more')
-    event = parts[0] if len(parts) == 1 else Composed(tuple(parts))
     made = SharePlan(spec, schema, agreement, encoding, layout, noise, tuple(runs), None, event)
     return _with_notes(made)
+
+
+def _noise(
+    spec: ShareSpec, schema: TableSchema, layout: Layout, noise: NoiseKind, amount: Fraction
+) -> tuple[list[Run], Event]:
+    """The noise of each run of the vector, and what all of it costs."""
+    records, replaced = schema.unit.max_rows, schema.replace_one
+    groups = layout.groups(records=records, replaced=replaced)
+    if len(groups) == 1 or spec.trust == "sum":
+        parts = [_event(spec, noise, group, amount * Fraction(group.percent, 100)) for group in groups]
+        numbers = [_parameter(part) for part in parts]
+        event: Event = parts[0] if len(parts) == 1 else Composed(tuple(parts))
+    else:
+        # One release of several orders: no unit moves all of them as far as it could move each.
+        release = layout.moments_release(records=records, replaced=replaced)
+        shares = [Fraction(share, 100) for share in SHARES]
+        amount = whole_amount(amount, accountant(schema.budget.accountant).scale)
+        pure = noise == "laplace"
+        wanted = release.scales(shares, amount) if pure else release.variances(shares, amount)
+        numbers = [drawable(number or Fraction(0)) for number in wanted]
+        moved = release.moved_l1(tuple(numbers)) if pure else release.moved(tuple(numbers))
+        event = joint_event(moved, gaussian=not pure)
+    return [run for group, one in zip(groups, numbers, strict=True) for run in _runs(noise, group, one)], event
 
 
 def _check(spec: ShareSpec, layout: Layout) -> None:

@@ -86,7 +86,9 @@ def plan_tree(spec: ShareSpec, schema: TableSchema, encoding: Encoding, epsilon:
     # Under add-remove the utility of every candidate rises together with a record, so half the noise is enough; the
     # paper's rate is that of utilities which may move either way, as they do when a record is replaced.
     rate = each if ours and twice == 1 else each / 2
-    level_scale = drawable(2 * Fraction(twice * rows * (tree.p - 1)) / epsilon)
+    # A record that takes another's place moves no count of the root; one that leaves moves each level once.
+    levels = rows * (max(2 * (tree.p - 2), tree.p - 1) if schema.replace_one else tree.p - 1)
+    level_scale = drawable(2 * Fraction(levels) / epsilon)
     leaf = epsilon / 2 if ours else each
     made = TreePlan(
         spec=tree,
@@ -107,7 +109,7 @@ def plan_tree(spec: ShareSpec, schema: TableSchema, encoding: Encoding, epsilon:
         (
             ExponentialSelect(rounds=tree.h - 1, range=each),
             DiscreteLaplace(made.deepest_scale, twice * rows),
-            DiscreteLaplace(level_scale, twice * rows * (tree.p - 1)),
+            DiscreteLaplace(level_scale, levels),
         )
     )
     return replace(made, event=event)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 from siloquent.charging import Charge, request_digest, require_planned
 from siloquent.errors import LedgerError, RequestError, SchemaError
 from siloquent.ledger import Permit, Stored
-from siloquent.maths.moments import QUANTA, Moments, linear_model, moment_sensitivity
+from siloquent.maths.joint import Variances
+from siloquent.maths.moments import QUANTA, Moments, in_ball, linear_model, moments_release
+from siloquent.maths.record_pairs import RecordPairs
 from siloquent.privacy import Composed, DiscreteGaussian, DiscreteLaplace, Event, accountant
-from siloquent.privacy.prices import Budget, drawable
+from siloquent.privacy.events import told_fraction
+from siloquent.privacy.prices import Budget, drawable, joint_event, whole_amount
 from siloquent.schema import TableSchema
-from siloquent.sketch.measure.moments import measure_moments
+from siloquent.sketch.measure.moments import measure_moments, scaled_places
 from siloquent.sketch.plan import amount_of_budget
 from siloquent.sketch.spec import LinearModel
 
@@ -81,40 +84,52 @@ def plan_moments(spec: MomentsSpec, schema: TableSchema) -> MomentsPlan:
     for attribute in attributes:
         if not (attribute.is_numeric or attribute.kind == "boolean"):
             raise SchemaError(f"Attribute {attribute.name!r} is {attribute.kind}; a regression takes numbers.")
-    quanta, parts = _finest(spec, schema, len(attributes))
-    numbers = [part.scale if isinstance(part, DiscreteLaplace) else part.variance for part in parts]
+    radius, all_steps = spec.radius or math.sqrt(len(attributes)), tuple(attribute.steps for attribute in attributes)
+    quanta, parameters, event = _finest(spec, schema, all_steps, radius)
     numeric = [a.is_numeric for a in attributes]
     return MomentsPlan(
         spec=spec,
         names=tuple(attribute.name for attribute in attributes),
-        steps=tuple(attribute.steps for attribute in attributes),
+        steps=all_steps,
         lo=tuple(float(a.lo) if n else 0.0 for a, n in zip(attributes, numeric, strict=True)),  # type: ignore[arg-type]
         grid=tuple(float(a.grid) if n else 1.0 for a, n in zip(attributes, numeric, strict=True)),  # type: ignore[arg-type]
-        radius=spec.radius or math.sqrt(len(attributes)),
+        radius=radius,
         quanta=quanta,
         noise="laplace" if schema.budget.accountant == "pure" else "gaussian",
-        parameters=(numbers[0], numbers[1], numbers[2]),
-        event=Composed(tuple(parts)),
+        parameters=parameters,
+        event=event,
     )
 
 
 def _finest(
-    spec: MomentsSpec, schema: TableSchema, dimensions: int
-) -> tuple[int, list[DiscreteLaplace | DiscreteGaussian]]:
+    spec: MomentsSpec, schema: TableSchema, steps: tuple[int, ...], radius: float
+) -> tuple[int, tuple[Fraction, Fraction, Fraction], Event]:
     """The finest steps for which noise can be drawn, and the noise: coarse steps round small numbers to nothing."""
-    pure, amount = schema.budget.accountant == "pure", amount_of_budget(spec.budget, schema)
+    pure, account = schema.budget.accountant == "pure", accountant(schema.budget.accountant)
+    amount, scaled = whole_amount(amount_of_budget(spec.budget, schema), account.scale), _all_records(steps)
     for quanta in FINEST:
-        moved = moment_sensitivity(dimensions, records=schema.unit.max_rows, replaced=schema.replace_one, quanta=quanta)
-        parts: list[DiscreteLaplace | DiscreteGaussian] = []
-        for share, l1, l2_squared in zip(SHARES, moved.l1, moved.l2_squared, strict=True):
-            if pure:
-                parts.append(DiscreteLaplace(drawable(l1 / (amount * share)), l1))
-            else:
-                parts.append(DiscreteGaussian(drawable(l2_squared / (2 * amount * share)), l2_squared))
-        last = parts[-1]
-        if (last.scale if isinstance(last, DiscreteLaplace) else last.variance) <= MOST_NOISE:
-            return quanta, parts
+        release = moments_release(
+            len(steps),
+            radius,
+            records=schema.unit.max_rows,
+            replaced=schema.replace_one,
+            quanta=quanta,
+            pairs=None if scaled is None else RecordPairs(in_ball(scaled, radius, quanta)),
+        )
+        wanted: Variances = release.scales(SHARES, amount) if pure else release.variances(SHARES, amount)
+        count, sums, second = (drawable(number or Fraction(0)) for number in wanted)
+        if second <= MOST_NOISE:
+            found = (count, sums, second)
+            moved = release.moved_l1(found) if pure else release.moved(found)
+            return quanta, found, joint_event(moved, gaussian=not pure)
     raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.01" or more')
+
+
+def _all_records(steps: tuple[int, ...]) -> Floats | None:
+    """All records that there can be, None where they are many."""
+    if not RecordPairs.fit(math.prod(steps), len(steps)):
+        return None
+    return scaled_places(np.indices(steps).reshape(len(steps), -1).T, steps)
 
 
 def regress(session: Session, spec: MomentsSpec, *, key: str | None = None) -> LinearModel:
@@ -135,29 +150,61 @@ def regress(session: Session, spec: MomentsSpec, *, key: str | None = None) -> L
     asked = request_digest(session, account, schema, "moments", spec.features, spec.target, spec.radius, budget)
     permit = Charge(key, account, asked, what="model").reserve(session, chosen.event)
     stored = permit if isinstance(permit, Stored) else _measured(session, chosen, schema, permit)
-    return model_of(chosen, stored.payload)
+    return model_of(chosen, stored.payload, stored.event)
 
 
 def _measured(session: Session, chosen: MomentsPlan, schema: TableSchema, permit: Permit) -> Stored:
     require_planned(permit, chosen.event)
     table = session.table_of(schema, spent="what was reserved")
     count, sums, second = measure_moments(chosen, table, permit)
-    payload = json.dumps({"format": 1, "count": count.tolist(), "sums": sums.tolist(), "second": second.tolist()})
-    return session.ledger.settle(permit, permit.event, payload.encode())
+    plain = {
+        "format": 2,
+        "quanta": chosen.quanta,
+        "parameters": [str(number) for number in chosen.parameters],
+        "count": count.tolist(),
+        "sums": sums.tolist(),
+        "second": second.tolist(),
+    }
+    return session.ledger.settle(permit, permit.event, json.dumps(plain).encode())
 
 
-def model_of(chosen: MomentsPlan, payload: bytes) -> LinearModel:
+def model_of(chosen: MomentsPlan, payload: bytes, event: Event) -> LinearModel:
     """The model that stored moments determine: free post-processing.
 
+    Args:
+        event: What was paid for them. Payloads of format 1 leave steps and noise to it.
     Raises:
         LedgerError: The payload holds no moments of this plan.
     """
     try:
         plain = json.loads(payload)
         count, sums, second = (np.array(plain[name], dtype=np.int64) for name in ("count", "sums", "second"))
+        if plain["format"] == 1:
+            chosen = _as_first_planned(chosen, event)
+        else:
+            first, middle, last = (told_fraction(number) for number in plain["parameters"])
+            chosen = replace(chosen, quanta=int(plain["quanta"]), parameters=(first, middle, last))
     except (ValueError, KeyError, TypeError) as broken:
         raise LedgerError("Stored moments cannot be read.", fix="siloquent ledger verify") from broken
     return model_from(chosen, count, sums, second)
+
+
+def _as_first_planned(chosen: MomentsPlan, event: Event) -> MomentsPlan:
+    """The plan of moments that were paid for order by order: an event each, the middle one of a record's length."""
+    if not isinstance(event, Composed):
+        raise ValueError("moments of format 1 have an event an order")
+    noises, lengths = [], []
+    for part in event.parts:
+        if isinstance(part, DiscreteLaplace):
+            noises.append(part.scale)
+            lengths.append(part.l1 / math.sqrt(len(chosen.names)))
+        elif isinstance(part, DiscreteGaussian):
+            noises.append(part.variance)
+            lengths.append(math.sqrt(part.l2_squared))
+    # A unit of m rows moved the sums by m lengths, or 2 m where it was replaced, and the count by m.
+    rows = lengths[0] * (math.sqrt(len(chosen.names)) if chosen.noise == "laplace" else 1)
+    quanta = min(FINEST, key=lambda steps: min(abs(lengths[1] / rows / turn / steps - 1) for turn in (1, 2)))
+    return replace(chosen, quanta=quanta, parameters=(noises[0], noises[1], noises[2]))
 
 
 def model_from(

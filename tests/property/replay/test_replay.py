@@ -189,7 +189,7 @@ EXPLORE = {
 }
 OTHERS = {
     "fine counts charged once whatever their levels": (
-        lambda: iter([one_release("synth levels", ROW, bounds=(0, 123_456), release=ALONE)]),
+        lambda: iter([one_release("synth levels", ROW, bounds=(0, 123_456), kind=ALONE)]),
         (tree.TreePlan, "event", property(once)),
     ),
     "noise for one bought rate whatever their number": (
@@ -197,7 +197,7 @@ OTHERS = {
         (tree, "rate_noise_of", lambda spec, schema, count, *rest: real_rates(spec, schema, min(count, 1), *rest)),
     ),
     "counts of right answers of users with m for m^2": (
-        lambda: iter([one_release("synth judges", ZCDP, release=TARGET)]),
+        lambda: iter([one_release("synth judges", ZCDP, kind=TARGET)]),
         (tree, "report_noises", few_judges),
     ),
     "moments with a quarter of the variance off the diagonal": (release("moments", ZCDP), (moments, "_noisy", quarter)),

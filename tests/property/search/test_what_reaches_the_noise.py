@@ -18,7 +18,7 @@ from siloquent.search import Budget, KeyOf, OfferPlan, plan
 from siloquent.search.measure import kernel_of
 from siloquent.search.measure.statistics import whole_records
 from siloquent.search.offers import Measured
-from siloquent.search.plan.planner import longest_record
+from siloquent.search.records import longest_record
 from unit.search.tables import USER, schema, spec
 
 ROWS = st.lists(

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from siloquent.maths.joint import Release, l1_moved, turned
+from siloquent.maths.joint import Release, turned
+from siloquent.maths.record_pairs import RecordPairs
 
 F = Fraction
 CASES = {
@@ -81,12 +82,112 @@ def test_the_noise_of_an_order_without_a_share_is_none() -> None:
     assert CASES["added"].variances(SHARES["sums alone"], F(1))[2] is None
 
 
-def test_the_l1_change_of_a_record_is_reached_by_equal_numbers() -> None:
-    zero, first, second = l1_moved(3 * 50**2, 3)
+def test_the_l1_length_of_a_record_is_reached_by_equal_numbers() -> None:
     record = np.full(3, 50)
     triangle = np.outer(record, record)[np.triu_indices(3)].sum()
-    assert (zero, first - 1, second - 1) == (1, record.sum(), triangle)
-    assert l1_moved(7_500, 3, keys=2, replaced=True, records=2)[1] == 2 * 2 * 2 * first
+    assert Release(longest=3 * 50**2, numbers=3).l1() == (1, record.sum(), triangle)
+    assert Release(longest=3 * 50**2, numbers=3, keys=2).l1() == (2, 2 * record.sum(), triangle)
+
+
+BOX = {
+    "one number": [range(-6, 7)],
+    "two numbers": [range(-4, 5), range(-4, 5)],
+    "three numbers": [range(-2, 3)] * 3,
+    "a boolean and a number": [(-6, 6), range(-6, 7)],
+}
+WEIGHTS = [(F(2), F(18), F(80)), (F(25), F(60), F(15)), (F(1), F(90), F(9)), (F(0), F(1), F(0)), (F(1), F(0), F(1))]
+
+
+def l1_change(one: np.ndarray, other: np.ndarray) -> tuple[int, int]:
+    upper = np.triu_indices(len(one))
+    return int(np.abs(one - other).sum()), int(np.abs(np.outer(one, one) - np.outer(other, other))[upper].sum())
+
+
+@pytest.mark.parametrize("ranges", BOX.values(), ids=BOX)
+@pytest.mark.parametrize("shares", WEIGHTS, ids=str)
+def test_no_pair_in_a_box_is_further_apart_in_l1_than_the_bound_and_trying_all_pairs_says_the_same(
+    ranges: list, shares: tuple
+) -> None:
+    records = np.array(np.meshgrid(*ranges)).reshape(len(ranges), -1).T
+    corner, n = int(records.max()), len(ranges)
+    bound = Release(longest=n * corner**2, numbers=n, replaced=True, one_place=True)
+    exact = Release(longest=n * corner**2, numbers=n, replaced=True, one_place=True, pairs=RecordPairs(records))
+    scales = bound.scales(shares, F(1))
+    assert exact.scales(shares, F(1)) <= scales or 0 in shares
+    assert bound.moved_l1(scales) == 1
+    zero, first, second = (F(0) if s is None else 1 / s for s in scales)
+    pairs = {l1_change(a, b) for a in records for b in records}
+    alone = max((int(np.abs(a).sum()), l1_change(a, 0 * a)[1]) for a in records)
+    worst = max(zero + first * alone[0] + second * alone[1], max(first * d + second * t for d, t in pairs))
+    assert worst == exact.moved_l1(scales) <= 1
+    if n == 1 or n == 2:
+        assert worst >= F(97, 100)  # the best w = x z is between two places of so coarse a grid
+
+
+@pytest.mark.parametrize("keys", [1, 2])
+@pytest.mark.parametrize("kind", ["one place", "by key", "sums by key"])
+@pytest.mark.parametrize("chosen", [False, True])
+def test_no_pair_of_a_ball_or_of_categories_is_further_apart_in_l1(keys: int, kind: str, *, chosen: bool) -> None:
+    """Records of three numbers in a ball, or with one of them in one of several columns; either way all orders."""
+    rng = np.random.default_rng(keys)
+    place, by_key = kind == "one place", kind == "by key"
+    if by_key or place:
+        keys = 1
+    for shares in WEIGHTS[:3]:
+        release = Release(
+            longest=300,
+            keys=keys,
+            numbers=3,
+            replaced=True,
+            one_place=place,
+            by_key=by_key,
+            chosen=int(chosen),
+            cut=True,
+        )
+        zero, first, second = (1 / s for s in release.scales(shares, F(1)) if s)
+        worst = 0.0
+        for _ in range(3_000):
+            one, other = rng.normal(0, 1, (2, 3))
+            if rng.random() < 0.4:
+                one[rng.integers(3)] = other[rng.integers(3)] = 0
+            one, other = (np.trunc(part * np.sqrt(300) / np.linalg.norm(part)) for part in (one, other))
+            if chosen:  # the last number stands in another column for the other record
+                one, other = np.append(one, 0), np.array([other[0], other[1], 0, other[2]])
+            moved, products = l1_change(one, other)
+            both = [a + b for a, b in zip(l1_change(one, 0 * one), l1_change(0 * other, other), strict=True)]
+            found = first * keys * moved + second * products
+            if not place:
+                last = both[1] if by_key else products
+                found = max(found, 2 * keys * zero + first * keys * both[0] + second * last)
+            worst = max(worst, float(found))
+        assert worst <= 1
+
+
+@pytest.mark.parametrize("fixed", [0, 1, 2])
+@pytest.mark.parametrize("chosen", [1, 2])
+def test_no_pair_with_categories_is_further_apart_in_l1(fixed: int, chosen: int) -> None:
+    """Some numbers of -2..2, and categories of two values, one of which is 2 and the other 0."""
+    cells = [range(-2, 3)] * fixed + [[0, 1]] * chosen
+    grid = np.array(np.meshgrid(*cells)).reshape(len(cells), -1).T
+    hot = [column for number in grid[:, fixed:].T for column in (2 * number, 2 - 2 * number)]
+    records = np.stack([*grid[:, :fixed].T, *hot], axis=1)
+    for shares in WEIGHTS[:3]:
+        numbers = fixed + chosen
+        release = Release(longest=4 * numbers, numbers=numbers, chosen=chosen, replaced=True, one_place=True)
+        tried = Release(longest=4 * numbers, replaced=True, one_place=True, pairs=RecordPairs(records))
+        scales = release.scales(shares, F(1))
+        assert F(6, 10) < tried.moved_l1(scales) <= 1
+
+
+def test_all_records_are_tried_exactly_where_sums_and_products_weigh_against_each_other() -> None:
+    """Of one number the worst neighbour of 6 is neither 0 nor -6."""
+    pairs = RecordPairs(np.arange(-6, 7)[:, None])
+    moved = {w: F(6 - w) / 6 + F(abs(36 - w * w), 36) for w in range(-6, 7)}
+    assert pairs.replaced([F(1, 6), F(1, 36)]) == max(moved.values()) == moved[-3] == F(9, 4)
+    squared = {w: F((6 - w) ** 2, 36) / 5 + F((36 - w * w) ** 2, 36**2) for w in range(-6, 7)}
+    assert pairs.replaced_squared([F(1, 180), F(1, 36**2)]) == max(squared.values())
+    assert pairs.longest == 36
+    assert pairs.lengths == (6, 36)
 
 
 @pytest.mark.parametrize("order", [3, 4])

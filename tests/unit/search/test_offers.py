@@ -158,4 +158,4 @@ def test_a_category_or_number_knows_its_unit() -> None:
     assert (number.steps, number.columns, number.scale) == (1001, ("x",), ((5.0, 5.0),))
     holed = Feature("x", "category", values=("p", "q"), indicator=True)
     assert holed.columns == ("x=p", "x=q", "x is missing")
-    assert (holed.blocks, len(holed.scale)) == (2, 3)
+    assert (holed.blocks, len(holed.scale)) == (1, 3)  # where it is missing, it is neither p nor q

@@ -8,9 +8,8 @@ from siloquent.search.measure.statistics import (
     kernel_of,
     measure,
     noisy,
-    unit_records,
-    whole_records,
 )
+from siloquent.search.records import unit_records, whole_records
 
 __all__ = [
     "OwnRows",

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.search.domains import Feature, JoinKey
-from siloquent.search.measure.statistics import cells_of, counted, unit_records
+from siloquent.search.measure.statistics import cells_of, counted
+from siloquent.search.records import unit_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

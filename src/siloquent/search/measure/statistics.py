@@ -15,7 +15,7 @@ from siloquent.privacy.prices import drawable
 from siloquent.search.domains import Feature, JoinKey
 from siloquent.search.measure.ranges import Clip, clipped, measured_ranges
 from siloquent.search.offers import Measured
-from siloquent.search.plan.planner import longest_record
+from siloquent.search.records import whole_records
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -198,37 +198,3 @@ def cells_of(key: JoinKey, places: dict[str, Integers], rows: int) -> Integers:
         inside &= (place >= 0) & (place < part.cells)
         cell = cell * part.cells + place
     return np.where(inside, cell, -1)
-
-
-def whole_records(
-    features: tuple[Feature, ...], places: dict[str, Integers], rows: int, steps: int, norm_cut: float | None
-) -> Integers:
-    """The records in whole steps, shape (rows, columns), none longer than the plan's ``longest``.
-
-    NULL with a cell of its own is 0, the middle of the range; a row with a feature OUTSIDE counts nowhere.
-    """
-    found = np.rint(unit_records(features, places, rows) * steps).astype(np.int64)
-    if norm_cut is None:
-        return found
-    longest = longest_record(features, steps, norm_cut)
-    squared = (found**2).sum(axis=1)
-    longer = squared > longest
-    # Rounding towards zero makes no record longer; the last digits of a quotient might.
-    factor = np.sqrt(longest / squared[longer]) * (1 - 1e-12)
-    found[longer] = np.trunc(found[longer] * factor[:, None]).astype(np.int64)
-    return found
-
-
-def unit_records(features: tuple[Feature, ...], places: dict[str, Integers], rows: int) -> Floats:
-    """The records with every column in -1..1, shape (rows, columns)."""
-    columns: list[Floats] = []
-    for feature in features:
-        place = places[feature.name]
-        has = (place >= 0) & (place < feature.steps)
-        if feature.kind == "category":
-            columns += [(place == value).astype(np.float64) for value in range(feature.steps)]
-        else:
-            columns.append(np.where(has, (2.0 * place - (feature.steps - 1)) / (feature.steps - 1), 0.0))
-        if feature.indicator:
-            columns.append((~has).astype(np.float64))
-    return np.stack(columns, axis=1) if columns else np.zeros((rows, 0))

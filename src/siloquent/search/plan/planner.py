@@ -8,21 +8,15 @@ from fractions import Fraction
 from typing import Literal
 
 from siloquent.errors import RequestError
-from siloquent.maths.joint import Release, l1_moved
+from siloquent.maths.joint import Release
 from siloquent.maths.tails import laplace_variance
-from siloquent.privacy import (
-    Composed,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Event,
-    accountant,
-    digits,
-)
-from siloquent.privacy.prices import drawable
+from siloquent.privacy import Composed, Event, accountant, digits
+from siloquent.privacy.prices import drawable, joint_event, whole_amount
 from siloquent.schema import TableSchema
 from siloquent.search.domains import Feature, JoinKey
 from siloquent.search.plan.columns import features_of, is_always_inside, join_key
 from siloquent.search.plan.ranges import RANGES_SHARE, selection
+from siloquent.search.records import longest_record, record_pairs
 from siloquent.search.spec import OfferSpec
 
 Noise = Literal["gaussian", "laplace"]
@@ -38,8 +32,6 @@ FAINT, HIDDEN = 0.15, 0.5
 """Errors of a key's mean, in half ranges, from which a plan warns: means of groups rarely differ by more than half."""
 _MOST_VARIANCE = 2**49
 _MOST_SCALE = 2**49
-_UNIT = Fraction(2**60)
-"""In the joint event, squared changes are counted in parts of this variance."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,12 +122,6 @@ def with_ranges(made: OfferPlan, amount: Fraction) -> OfferPlan:
     return replace(made, rate=rate, event=Composed((event, made.event)))
 
 
-def longest_record(features: tuple[Feature, ...], steps: int, norm_cut: float | None) -> int:
-    """The greatest squared length of a record in whole steps: each block has one number of at most ``steps``."""
-    whole = sum(feature.blocks for feature in features) * steps**2
-    return whole if norm_cut is None else min(whole, math.floor((norm_cut * steps) ** 2))
-
-
 def _planned(
     spec: OfferSpec, schema: TableSchema, features: tuple[Feature, ...], keys: tuple[JoinKey, ...], steps: int
 ) -> OfferPlan | None:
@@ -168,13 +154,23 @@ def _planned(
 
 
 def _release(made: OfferPlan) -> Release:
-    schema = made.schema
+    schema, spec = made.schema, made.spec
+    pairs = None
+    if spec.range == "declared":  # else a place's number hangs on the ranges that are estimated
+        cells = [schema.domain[feature.name].size for feature in made.features]
+        pairs = record_pairs(made.features, cells, made.steps, spec.norm_cut)
     return Release(
-        longest=made.longest,
+        longest=made.longest if pairs is None else pairs.longest,
         keys=max(1, len(made.keys)),
         replaced=schema.replace_one,
         records=schema.unit.max_rows,
         keeps_key=_is_counted_exactly(made),
+        one_place=not made.keys,
+        numbers=sum(feature.blocks for feature in made.features),
+        chosen=sum(len(feature.columns) > 1 for feature in made.features),
+        cut=spec.norm_cut is not None,
+        by_key=spec.second_moments == "per-key",
+        pairs=pairs,
     )
 
 
@@ -214,8 +210,7 @@ def _gaussian(made: OfferPlan) -> OfferPlan | None:
     if any(v is not None and v > _MOST_VARIANCE for v in rounded):
         return None
     variances: Parameters = tuple(rounded)
-    event = DiscreteGaussian(_UNIT, math.ceil(release.moved(variances) * _UNIT))
-    return replace(made, parameters=variances, event=event)
+    return replace(made, parameters=variances, event=joint_event(release.moved(variances), gaussian=True))
 
 
 def _rho(made: OfferPlan, release: Release, shares: tuple[Fraction, ...]) -> Fraction:
@@ -232,25 +227,15 @@ def _rho(made: OfferPlan, release: Release, shares: tuple[Fraction, ...]) -> Fra
 
 
 def _laplace(made: OfferPlan) -> OfferPlan | None:
-    """Noise of each order for its own part of epsilon; a Laplace release has nothing to gain from being joint."""
-    spec, schema = made.spec, made.schema
-    if spec.budget is None:
+    """Noise of each order for its own part of epsilon, as far as one unit can move all of them at once."""
+    if made.spec.budget is None:
         raise RequestError("An accuracy is planned in zCDP accounts; a pure one needs a budget.", fix="--epsilon 1")
-    epsilon, shares = _amount(made), _shares(made)
-    blocks = sum(feature.blocks for feature in made.features)
-    moved = l1_moved(
-        made.longest, blocks, keys=max(1, len(made.keys)), replaced=schema.replace_one, records=schema.unit.max_rows
-    )
-    # Shares are of counts and sums of every key, as in the Gaussian release.
-    parts = [
-        None if share == 0 else DiscreteLaplace(drawable(l1 * sum(shares) / (epsilon * share)), l1)
-        for share, l1 in zip(shares, moved, strict=True)
-    ]
-    scales = [None if part is None else part.scale for part in parts]
-    if any(scale is not None and scale > _MOST_SCALE for scale in scales):
+    release, shares = _release(made), _shares(made)
+    found = release.scales(shares, _amount(made))
+    if any(scale is not None and scale > _MOST_SCALE for scale in found):
         return None
-    event = Composed(tuple(part for part in parts if part is not None))
-    return replace(made, parameters=(scales[0], scales[1], scales[2]), event=event)
+    scales: Parameters = tuple(None if scale is None else drawable(scale) for scale in found)
+    return replace(made, parameters=scales, event=joint_event(release.moved_l1(scales), gaussian=False))
 
 
 def _paper(made: OfferPlan, release: Release, rho: Fraction) -> Parameters:
@@ -283,7 +268,7 @@ def _whole_amount(made: OfferPlan) -> Fraction:
         raise RequestError("Estimated ranges are planned for a budget.", fix='budget=Budget(epsilon="1")')
     declared = made.schema.budget
     amount = made.spec.budget.in_account(declared.accountant, delta=declared.delta - declared.delta_events)
-    return max(amount - Fraction(2, accountant(declared.accountant).scale), amount / 2)
+    return whole_amount(amount, accountant(declared.accountant).scale)
 
 
 def _with_notes(made: OfferPlan) -> OfferPlan:

@@ -36,11 +36,15 @@ class MomentBatch:
     def __call__(self, batch: pa.RecordBatch) -> Integers:
         columns = [np.asarray(batch.column(name).to_numpy(zero_copy_only=False)) for name in self.names]
         places = np.stack(columns, axis=1).astype(np.int64)
-        steps = np.array(self.steps)
-        places = places[(places >= 0).all(axis=1) & (places < steps).all(axis=1)]
-        whole = in_ball(2 * places / np.maximum(steps - 1, 1) - 1, self.radius, self.quanta)
+        places = places[(places >= 0).all(axis=1) & (places < np.array(self.steps)).all(axis=1)]
+        whole = in_ball(scaled_places(places, self.steps), self.radius, self.quanta)
         count, sums, second = moments_of(whole)
         return np.concatenate([[count], sums, second.ravel()])
+
+
+def scaled_places(places: Integers, steps: tuple[int, ...]) -> NDArray[np.float64]:
+    """Places over their declared ranges as -1..1, shape (records, d)."""
+    return np.asarray(2 * places / np.maximum(np.array(steps) - 1, 1) - 1)
 
 
 def measure_moments(plan: MomentsPlan, table: PrivateTable, permit: Permit) -> tuple[Integers, Integers, Integers]:
@@ -48,7 +52,8 @@ def measure_moments(plan: MomentsPlan, table: PrivateTable, permit: Permit) -> t
 
     Privacy:
         ``plan.event`` in the account's unit and adjacency: every record lies in a ball of whole numbers, and count,
-        sums and second moments each get noise for their own sensitivity. Proof: docs/explanation/sketch.md.
+        sums and second moments each get noise, for what one unit can do to all of them at once. Proof:
+        docs/explanation/sketch.md.
     """
     kernel = MomentBatch(plan.names, plan.steps, plan.radius, plan.quanta)
     exact = table.fold(kernel, np.add, list(plan.names), permit, encoded=True)
