@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from siloquent.cli.plain_numbers import plainly
 from siloquent.cli.problems import report
 from siloquent.cli.screen import Screen
 from siloquent.documents.problems import OwnerLog, keep_details, problem_of
@@ -168,7 +169,7 @@ def command(group: typer.Typer, name: str, body: Body, *, panel: str = "", at_se
     here = inspect.Parameter
     parameters = [
         here("context", here.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
-        *[parameter.replace(kind=here.KEYWORD_ONLY) for parameter in list(own.parameters.values())[1:]],
+        *[plainly(parameter).replace(kind=here.KEYWORD_ONLY) for parameter in list(own.parameters.values())[1:]],
         *[here(key, here.KEYWORD_ONLY, default=off, annotation=kind) for key, (kind, off) in _GLOBAL.items()],
     ]
     # Typer reads options off a function's signature: the body's own, then the global ones.

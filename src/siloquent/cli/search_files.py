@@ -94,7 +94,7 @@ def keys_of(by: Sequence[str] | None) -> list[dict[str, Any]]:
     found = []
     for text in by or ():
         name, _, parent = text.partition(":")
-        if parent and not parent.isdigit():
+        if parent and not (parent.isascii() and parent.isdigit()):
             raise RequestError(f"--by {text!r}: behind : stands a number of characters.", fix="--by dbn:2")
         found.append({"attributes": [part.strip() for part in name.split("+")], "parent": int(parent or 0) or None})
     return found

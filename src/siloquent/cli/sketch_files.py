@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from siloquent.cli.places import in_workspace, is_path, read_toml, workspace_of
 from siloquent.errors import RequestError, UnknownName
+from siloquent.foreign.numbers import plain_float
 
 if TYPE_CHECKING:
     from siloquent.cli.commands import Options
@@ -64,7 +65,7 @@ def fixes_as_options() -> Iterator[None]:
 def _promise(given: Mapping[str, Any]) -> dict[str, Any]:
     if given["error"] is not None:
         try:
-            relative = float(given["error"]) / 100
+            relative = plain_float(given["error"]) / 100
         except ValueError:
             raise RequestError(f"--error is a percentage, not {given['error']!r}.", fix="--error 5") from None
         return {"accuracy": {"relative": relative, "at_density": given["at_density"], "planning": "typical"}}
@@ -103,7 +104,7 @@ def numbers_of(text: str | None) -> tuple[float, ...]:
         RequestError: one of them is no number.
     """
     try:
-        return tuple(float(part) for part in text.split(",")) if text else ()
+        return tuple(plain_float(part) for part in text.split(",")) if text else ()
     except ValueError:
         raise RequestError(f"{text!r} are no numbers with commas.", fix="--priors 0.9,0.1") from None
 

@@ -15,6 +15,7 @@ from siloquent.federation.bundle import read_small
 from siloquent.federation.invitation import Invitation
 from siloquent.federation.payload import canonical
 from siloquent.foreign import load_toml
+from siloquent.foreign.numbers import is_plain_number
 
 POLICY_FILE = "federation.toml"
 Verdict = Literal["auto", "ask", "refuse"]
@@ -155,7 +156,7 @@ def _price(where: str, text: Any) -> Fraction | None:
     if text is None:
         return None
     try:
-        price = Fraction(text) if isinstance(text, str) else None
+        price = Fraction(text) if isinstance(text, str) and is_plain_number(text) else None
     except (ValueError, ZeroDivisionError):
         price = None
     if price is None or price < 0:

@@ -18,6 +18,7 @@ from functools import singledispatch
 from typing import Literal, Protocol
 
 from siloquent.errors import LedgerError, NotAllowed, RequestError
+from siloquent.foreign.numbers import is_plain_number
 from siloquent.privacy.events import (
     Composed,
     DiscreteGaussian,
@@ -285,11 +286,13 @@ def exact(text: str | int | Fraction | Decimal) -> Fraction:
     """``text`` as an exact, finite fraction: "0.1" is one tenth. Floats are refused, since 0.1 is not one.
 
     Raises:
-        RequestError: NaN, infinity, a float, or text that is not a number.
+        RequestError: NaN, infinity, a float, or text that is not a number, as 1_000 is not.
     """
     if isinstance(text, (bool, float)):
         raise RequestError(f"Write the amount as text, {str(text)!r}, so that it is exact.")
     try:
+        if not isinstance(text, (str, int, Fraction, Decimal)) or (isinstance(text, str) and not is_plain_number(text)):
+            raise ValueError("no number, or digits other than 0 to 9")
         if isinstance(text, str) and "/" in text:
             return Fraction(text)
         value = Decimal(text) if not isinstance(text, Fraction) else text

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Union, get_args
 
 from siloquent.errors import LedgerError, RequestError
 from siloquent.foreign import load_json
+from siloquent.foreign.numbers import is_plain_number
 
 ROW_ADD_REMOVE = "row, add-remove"
 ADD_REMOVE = "add-remove"
@@ -277,7 +278,7 @@ def told_fraction(told: object) -> Fraction:
     Raises:
         ValueError: it is none.
     """
-    if isinstance(told, str) and "e" in told.lower():
+    if isinstance(told, str) and ("e" in told.lower() or not is_plain_number(told)):
         raise ValueError("a number is written out, or as a fraction")
     if isinstance(told, str | int) or (isinstance(told, float) and math.isfinite(told)):
         return Fraction(told)

@@ -8,9 +8,10 @@ from decimal import Decimal
 from fractions import Fraction
 
 from siloquent.errors import RequestError
-from siloquent.privacy.accountants import exact
+from siloquent.privacy.accountants import accountant, exact
 from siloquent.privacy.conversions import rho_of_epsilon
 from siloquent.privacy.events import DiscreteGaussian, DiscreteLaplace
+from siloquent.privacy.guarantee import digits
 
 Exact = str | int | Fraction | Decimal
 _FINE = 2**10
@@ -48,13 +49,18 @@ class Budget:
         }
 
     def in_account(self, name: str, *, delta: Fraction) -> Fraction:
-        """The amount in the money of accountant ``name``: epsilon, or rho.
+        """The amount in the money of accountant ``name``: epsilon, or rho, in whole units of the ledger.
+
+        Rounded down, as limits are: a price is rounded up, and would else be a unit more than was allowed.
 
         Args:
             delta: At which the account reports epsilon, where this budget names none.
         Raises:
-            RequestError: A pure account is given rho or a delta.
+            RequestError: A pure account is given rho or a delta, or the amount is below one unit.
         """
+        return whole_units(self._amount(name, delta), name)
+
+    def _amount(self, name: str, delta: Fraction) -> Fraction:
         if name == "pure":
             if self.epsilon is None or self.delta is not None:
                 raise RequestError("This account is pure: it pays in epsilon alone.", fix='Budget(epsilon="1")')
@@ -64,6 +70,23 @@ class Budget:
             return exact(self.rho)
         at = delta if self.delta is None else exact(self.delta)
         return Fraction(rho_of_epsilon(float(exact(self.epsilon)), float(at)))
+
+
+def whole_units(amount: Fraction, name: str) -> Fraction:
+    """``amount`` of epsilon or rho, rounded down to the whole units of accountant ``name``.
+
+    Raises:
+        RequestError: It is below one unit: nothing costs so little.
+    """
+    book = accountant(name)
+    units = math.floor(amount * book.scale)
+    if units < 1:
+        least = digits(Fraction(1, book.scale))
+        raise RequestError(
+            f"The budget is below {book.symbol} {least}, the least that is ever charged.",
+            fix=f'Budget({book.symbol}="{least}") or more',
+        )
+    return Fraction(units, book.scale)
 
 
 def drawable(value: Fraction) -> Fraction:

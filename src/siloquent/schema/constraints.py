@@ -14,7 +14,7 @@ from siloquent.errors import SchemaError
 Operator = Literal["=", "!=", "<", "<=", ">", ">="]
 _SWAPPED: dict[str, Operator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _TOKEN = re.compile(
-    r"\s*(?:(?P<op><=|>=|!=|<>|==|=|<|>)|(?P<number>[-+]?\d+(?:\.\d+)?)|'(?P<text>(?:[^']|'')*)'"
+    r"\s*(?:(?P<op><=|>=|!=|<>|==|=|<|>)|(?P<number>[-+]?[0-9]+(?:\.[0-9]+)?)|'(?P<text>(?:[^']|'')*)'"
     r'|(?P<name>"[^"]+"|[A-Za-z_]\w*)(?:\s*\.\s*(?P<column>"[^"]+"|[A-Za-z_]\w*))?)'
 )
 _BARE = re.compile(r"[A-Za-z_]\w*")

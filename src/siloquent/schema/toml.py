@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from siloquent.errors import SchemaError
 from siloquent.foreign import TomlError, TooMuch, load_toml
+from siloquent.foreign.numbers import is_plain_number
 from siloquent.schema import entries
 from siloquent.schema.entries import ColumnEntry, TableFile
 
@@ -99,6 +100,8 @@ def _check_values(raw: dict[str, Any]) -> None:
 
 def finite(text: str) -> Decimal:
     """``text`` as an exact number of ordinary size; ValueError or InvalidOperation otherwise."""
+    if not is_plain_number(text):
+        raise ValueError("digits are 0 to 9, with nothing between them")
     value = Decimal(text)
     # The digits count too: exact arithmetic with a million of them takes minutes.
     if not value.is_finite() or abs(value.adjusted()) > MOST_DIGITS or len(text) > 4 * MOST_DIGITS:

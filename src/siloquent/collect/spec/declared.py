@@ -11,6 +11,7 @@ from typing import Any, Literal
 from siloquent.collect.spec.dimension import Dimension
 from siloquent.collect.spec.role import NAME, Role
 from siloquent.errors import SchemaError, UnknownName
+from siloquent.foreign.numbers import is_plain_number
 from siloquent.schema.build import parse_attribute
 from siloquent.schema.toml import read_toml
 
@@ -174,6 +175,8 @@ def _epsilon(given: object) -> Fraction:
     try:
         if isinstance(given, float):
             given = repr(given)
+        if isinstance(given, str) and not is_plain_number(given):
+            raise ValueError("digits are 0 to 9")
         value: Fraction = Fraction(given)  # type: ignore[call-overload]
     except (ValueError, TypeError, ZeroDivisionError, OverflowError):
         raise SchemaError(f"epsilon is a number, not {str(given)[:40]!r}.", fix='epsilon = "2"') from None

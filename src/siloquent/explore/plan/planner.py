@@ -22,6 +22,7 @@ from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP
 from siloquent.explore.spec.query import Accuracy, Kind, Query, Spend
 from siloquent.maths.promises import smallest_breaking
 from siloquent.privacy import Accountant, Cost, Event, accountant, digits, rho_of_epsilon
+from siloquent.privacy.prices import whole_units
 from siloquent.schema import TableSchema
 
 LARGEST_THRESHOLD = 2**58
@@ -294,7 +295,8 @@ def allowed_cost(spend: Spend, schema: TableSchema) -> Cost:
     if not pure and spend.currency == "epsilon":
         delta = Fraction(spend.delta) if spend.delta is not None else schema.budget.delta - schema.budget.delta_events
         amount = Fraction(rho_of_epsilon(float(amount), float(delta)))
-    return Cost(math.floor(amount * accountant(schema.budget.accountant).scale))
+    name = schema.budget.accountant
+    return Cost(int(whole_units(amount, name) * accountant(name).scale))
 
 
 def _least_steps(compiled: Compiled, wanted: Wanted, schema: TableSchema, left: Cost) -> int | None:

@@ -6,6 +6,7 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
 from siloquent.errors import RequestError
+from siloquent.foreign.numbers import is_plain_number
 
 MOST_DIGITS = 60
 _LONGEST_TEXT = 3 * MOST_DIGITS
@@ -19,7 +20,7 @@ def decimal_of(value: object, what: str) -> Decimal:
     """
     try:
         text = str(value).strip()
-        if isinstance(value, bool) or len(text) > _LONGEST_TEXT or "_" in text:
+        if isinstance(value, bool) or len(text) > _LONGEST_TEXT or not is_plain_number(text):
             raise ValueError
         number = Decimal(text)
     except (ValueError, InvalidOperation):

@@ -13,6 +13,7 @@ from siloquent.federation.message import MOST_ENVELOPE
 from siloquent.federation.relay.rates import Rates
 from siloquent.federation.relay.store import RelayStore
 from siloquent.foreign import load_json
+from siloquent.foreign.numbers import plain_float, plain_whole
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -98,7 +99,8 @@ class Relay:
         """The caller's oldest envelope behind ``after``; waits up to ``wait`` seconds for one."""
         from starlette.responses import Response
 
-        after, wait = int(request.query_params.get("after", "0")), float(request.query_params.get("wait", "0"))
+        asked = request.query_params
+        after, wait = plain_whole(asked.get("after", "0")), plain_float(asked.get("wait", "0"))
         until = asyncio.get_running_loop().time() + min(max(wait, 0.0), LONGEST_WAIT_S)
         while True:
             event = self._event(role)

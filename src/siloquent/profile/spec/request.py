@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from siloquent.errors import RequestError
+from siloquent.foreign.numbers import plain_float
 from siloquent.maths.dependencies import MOST_LATTICE
 from siloquent.privacy import told_fraction
 
@@ -74,7 +75,7 @@ class ProfileSpec:
     def _check_numbers(self) -> None:
         if self.max_lhs is not None and not (isinstance(self.max_lhs, int) and 1 <= self.max_lhs <= len(self.columns)):
             raise RequestError(f"max_lhs is 1 to {len(self.columns)}, not {self.max_lhs!r}.", fix="max_lhs = 2")
-        share = Fraction(str(self.canaries)) if isinstance(self.canaries, float) else Fraction(self.canaries)
+        share = _share(self.canaries)
         object.__setattr__(self, "canaries", share)
         if not 0 <= share <= 1:
             raise RequestError(f"canaries is a share from 0 to 1, not {self.canaries}.", fix="canaries=.05")
@@ -108,6 +109,14 @@ class ProfileSpec:
 PROTOCOLS: tuple[Protocol, ...] = ("padded", "fast", "smfd")
 
 
+def _share(given: object) -> Fraction:
+    """A share as it was given, exactly; a float as it is printed."""
+    try:
+        return given if isinstance(given, Fraction) else told_fraction(str(given) if type(given) is float else given)
+    except (ValueError, ZeroDivisionError):
+        raise RequestError(f"canaries is a share from 0 to 1, not {str(given)[:40]}.", fix="canaries=.05") from None
+
+
 def spec_from_plain(plain: Any) -> ProfileSpec:
     """The spec that a TOML file or JSON document declares.
 
@@ -134,10 +143,9 @@ def spec_from_plain(plain: Any) -> ProfileSpec:
                     raise TypeError(f"{name} is a list")
                 values[name] = tuple(values[name])
         if "canaries" in values:
-            share = values["canaries"]
-            values["canaries"] = Fraction(str(share)) if isinstance(share, float) else told_fraction(share)
-        if "deadline" in values:
-            values["deadline"] = float(values["deadline"])
+            values["canaries"] = _share(values["canaries"])
+        if isinstance(values.get("deadline"), str):
+            values["deadline"] = plain_float(values["deadline"])
         return ProfileSpec(**values)
     except (TypeError, ValueError, ArithmeticError) as wrong:
         raise RequestError(f"The profile cannot be read: {wrong}.", fix=_FIX) from None

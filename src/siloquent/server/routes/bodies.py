@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from siloquent.foreign.numbers import is_plain_number
 from siloquent.server.tokens import Role
 
 Text = Annotated[str, Field(min_length=1, max_length=65_536)]
 Name = Annotated[str, Field(min_length=1, max_length=64)]
 Amount = Annotated[str, Field(min_length=1, max_length=64, description="In the account's epsilon or rho, as text.")]
+
+
+def _plain(text: object) -> object:
+    if isinstance(text, str) and not is_plain_number(text):
+        raise ValueError("digits are 0 to 9, with nothing between them")
+    return text
+
+
+Whole = Annotated[int, BeforeValidator(_plain)]
+"""A whole number of an address."""
 
 
 class Body(BaseModel):

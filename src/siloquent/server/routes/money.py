@@ -15,6 +15,7 @@ from siloquent.documents.money import account_document, entry_document, verdict_
 from siloquent.errors import SiloquentError
 from siloquent.server.guard import Guarded, House, Who, house_of
 from siloquent.server.problems import Refused, not_found
+from siloquent.server.routes.bodies import Whole
 from siloquent.server.tokens import Person
 
 router = APIRouter(route_class=Guarded)
@@ -33,7 +34,7 @@ async def list_accounts(request: Request, person: Who) -> dict[str, Any]:
 
 @router.get("/accounts/{account:path}/entries")
 async def list_entries(
-    request: Request, account: str, person: Who, after: Annotated[int, Query(ge=0, le=2**62)] = 0
+    request: Request, account: str, person: Who, after: Annotated[Whole, Query(ge=0, le=2**62)] = 0
 ) -> dict[str, Any]:
     """Up to 500 entries of an account behind the entry ``after``; of an account of several, to its owner alone."""
 

@@ -30,7 +30,7 @@ from siloquent.privacy import (
     digits,
     exact,
 )
-from siloquent.privacy.prices import Budget, drawable
+from siloquent.privacy.prices import Budget, drawable, whole_units
 from siloquent.schema import TableSchema
 from siloquent.sketch.hash_plan import Feature, HashPlan, Sets, hash_plan_from_json
 from siloquent.sketch.plan.features import axes_of, features_of, labels_of
@@ -303,10 +303,18 @@ def _epsilon(spec: SketchSpec, schema: TableSchema) -> Fraction:
     """The pure price of a budget; the paper's method is pure in every account."""
     assert spec.budget is not None
     if spec.mechanism == "race-2021" and spec.budget.epsilon is not None:
-        return exact(spec.budget.epsilon)
+        return _pure_amount(exact(spec.budget.epsilon), schema.budget.accountant)
     if schema.budget.accountant != "pure":
         raise RequestError("The paper's method pays in epsilon.", fix='Budget(epsilon="1")')
     return amount_of_budget(spec.budget, schema)
+
+
+def _pure_amount(epsilon: Fraction, name: str) -> Fraction:
+    """The most of ``epsilon`` whose charge in an account of ``name`` is not rounded up beyond it."""
+    if name == "pure":
+        return whole_units(epsilon, name)
+    rho = whole_units(epsilon**2 / 2, name)
+    return min(epsilon, Fraction(math.isqrt(math.floor(2 * rho * 10**36)), 10**18))
 
 
 def amount_of_budget(budget: Budget, schema: TableSchema) -> Fraction:
