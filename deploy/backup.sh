@@ -20,7 +20,7 @@ url=$(sed -n 's/^url = "postgresql+psycopg:\(.*\)"/postgresql:\1/p' "$workspace/
 if [ -n "$url" ]; then
     pg_dump --format=custom --file="$target/ledger.dump" "$url"
 fi
-for kept in siloquent.toml schemas releases collections catalogue bundle uploads; do
+for kept in siloquent.toml ledger.marks schemas releases collections catalogue bundle uploads; do
     if [ -e "$workspace/$kept" ]; then
         cp -R "$workspace/$kept" "$target/"
     fi

@@ -102,7 +102,8 @@ class Charge:
         Raises:
             BudgetExceeded: what is left does not pay for it; nothing is spent.
         """
-        return session.ledger.reserve(self.account.name, event, key=self.own_key, digest=self.digest)
+        mark = session.mark_of_account(self.account.name)
+        return session.ledger.reserve(self.account.name, event, key=self.own_key, digest=self.digest, source_mark=mark)
 
     def first(self, session: Session, work: Callable[[], Stored]) -> tuple[Stored, bool]:
         """What ``work`` measures and settles, or what the same request settled elsewhere meanwhile; whether it is that.
@@ -134,11 +135,12 @@ def require_planned(permit: Permit, event: Event) -> None:
     """Refuse to measure under a permit that was reserved for something else than ``event``.
 
     Raises:
-        RequestError: the permit is an earlier version's, which planned the same request differently.
+        RequestError: the permit is of an earlier version, or of other rows: the request was planned otherwise.
     """
     if permit.event != event:
         raise RequestError(
-            "This key holds a charge that another version of siloquent planned differently; the charge stands.",
+            "This key holds a charge that was planned differently, by another version of siloquent or when the source "
+            "held other rows; the charge stands.",
             fix="ask again with a new key",
         )
 

@@ -76,8 +76,10 @@ class Session(floor.Session):
                 "check shows exact counts, so it is the owner's alone.", fix="leave --analyst out, as the owner"
             )
         from siloquent.data import check
+        from siloquent.explore import changed_since
 
-        return check(self.table(table))
+        report, changed = check(self.table(table)), changed_since(self, table)
+        return report if not changed else report.with_source_changed(changed)
 
     @property
     def search(self) -> SearchVerbs:

@@ -13,8 +13,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from siloquent.errors import LedgerError, NotAllowed, RequestError, SchemaError, UnknownName, WorkspaceError
-from siloquent.ledger import Account, Ledger
+from siloquent.errors import (
+    DataError,
+    LedgerError,
+    MissingExtra,
+    NotAllowed,
+    RequestError,
+    SchemaError,
+    UnknownName,
+    WorkspaceError,
+)
+from siloquent.ledger import Account, Ledger, MemoryLedger
 from siloquent.privacy import ATTO, Cost, accountant, rho_of_epsilon
 from siloquent.schema import Budget, ForeignKey, TableSchema
 from siloquent.schema.workspace import WORKSPACE_FILE, Workspace, read_workspace
@@ -22,6 +31,7 @@ from siloquent.schema.workspace import WORKSPACE_FILE, Workspace, read_workspace
 if TYPE_CHECKING:
     from siloquent.data import PrivateTable
     from siloquent.ledger import Checkpoint, Verdict
+    from siloquent.ledger.marks import SourceMark
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -41,6 +51,8 @@ class Session:
         self._public: dict[str, tuple[object, ...]] = {}
         self._frames: dict[str, tuple[TableSchema, object]] = {}
         self._tables: dict[str, tuple[TableSchema, PrivateTable]] = {}
+        self._mark_key: bytes | None = None
+        self._marks: dict[str, tuple[bytes, SourceMark]] = {}
 
     def __repr__(self) -> str:
         return f"Session({str(self.workspace.folder)!r}, analyst={self.analyst!r})"
@@ -192,6 +204,36 @@ class Session:
                 f"The declaration of {schema.name!r} has changed since this was planned.", fix="ask again", spent=spent
             )
         return table
+
+    def source_mark(self, table: PrivateTable) -> SourceMark:
+        """The marks of the rows of ``table`` as it was opened, under this workspace's secret.
+
+        Raises:
+            DataError: the source cannot be read, or has changed since.
+            LedgerError: the secret cannot be made or read.
+        """
+        from siloquent.ledger.marks import SourceMark, key_in, key_in_memory
+
+        if self._mark_key is None:
+            lives_here = isinstance(self.ledger, MemoryLedger)
+            self._mark_key = key_in_memory(self.ledger.id) if lives_here else key_in(self.workspace.mark_key)
+        account, digest = table.schema.account, table.source_digest()
+        known = self._marks.get(account)
+        if known is None or known[0] != digest:
+            self._marks[account] = known = (digest, SourceMark(self._mark_key, account, digest))
+        return known[1]
+
+    def mark_of_account(self, account: str) -> str:
+        """A mark of the rows that ``account`` pays for, for an entry of the ledger.
+
+        A request that is answered from earlier answers needs no source; where there is none, the mark fits no rows.
+        """
+        from siloquent.ledger.marks import NOT_SEEN
+
+        try:
+            return self.source_mark(self.table(account.partition("@")[0])).fresh()
+        except (SchemaError, DataError, MissingExtra):
+            return NOT_SEEN
 
     def account(self, name: str) -> Account:
         """The account that pays for questions about table ``name``: opened on first use, within the declared budget.

@@ -97,6 +97,14 @@ class PrivateTable:
         """Whether the source is still what was opened: ask before a charge, since afterwards it is an error."""
         return self._engine.is_current()
 
+    def source_digest(self) -> bytes:
+        """A hash of the source, for the session, which keys it: alone it would tell whether a guessed file is this one.
+
+        Raises:
+            DataError: The source cannot be read, or is not what was opened any more.
+        """
+        return self._engine.digest()
+
     def counts(self, blocks: Sequence[Block], permit: Permit) -> list[NDArray[np.int64]]:
         """How many rows fall into each cell: an array of shape (block.size,) a block, row-major, zeros included.
 

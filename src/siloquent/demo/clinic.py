@@ -67,6 +67,7 @@ def _clear(folder: Path) -> None:
         "ledger.sqlite-wal",
         "ledger.sqlite-shm",
         "ledger.head",
+        "ledger.marks",
     ):
         (folder / file).unlink(missing_ok=True)
 

@@ -20,7 +20,7 @@ from siloquent.explore.spec import (
     sum_of,
     variance_of,
 )
-from siloquent.explore.task import answer, explain
+from siloquent.explore.task import answer, changed_since, explain
 
 __all__ = [
     "Answer",
@@ -30,6 +30,7 @@ __all__ = [
     "Query",
     "answer",
     "average_of",
+    "changed_since",
     "count",
     "deviation_of",
     "explain",

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from siloquent.charging import Charge, request_digest, require_planned
-from siloquent.errors import BudgetExceeded, RequestError
+from siloquent.errors import BudgetExceeded, DataError, MissingExtra, RequestError, SchemaError
 from siloquent.explore.estimate import Progress, assemble, completed, nothing_new, reads_rows, rehearse
 from siloquent.explore.measure import measure
 from siloquent.explore.plan.cheaper import as_paid, sharper, wish_of, with_reuse
@@ -17,13 +17,15 @@ from siloquent.explore.plan.recall import Recall, recall
 from siloquent.explore.plan.steps import Course, Step, after, chart, errors_text, least_widening
 from siloquent.explore.plan.wholes import CompositeExplanation, explain_course
 from siloquent.explore.spec import Answer, Query, render
-from siloquent.explore.spec.measured import payload_of
+from siloquent.explore.spec.measured import changed_text, payload_of
 from siloquent.explore.spec.spelled import as_declared
 from siloquent.ledger import Account, Permit, Stored
 from siloquent.privacy import Cost, digits
 from siloquent.session import limit_of_budget
 
 if TYPE_CHECKING:
+    from siloquent.data import PrivateTable
+    from siloquent.schema import TableSchema
     from siloquent.session import Session
 
 
@@ -68,7 +70,7 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
             left=refused.left,
             fix=_what_fits(session, course, earlier) or refused.fix,
         ) from None
-    progress = progress.with_step(*_settled(session, progress, *held, asked))
+    progress = progress.with_step(*_settled(session, progress, *held, asked, earlier.changed))
     if course.second is not None:
         progress = _second(session, progress, asked.next(progress.event), limit)
     return assemble(progress)
@@ -79,8 +81,32 @@ def _earlier(session: Session, query: Query, account: Account) -> Recall:
     schema = session.schema(query.table)
     if wish_of(query, schema) == "none":
         return Recall()
-    found = recall(session.ledger, schema.account)
+    found = _about_these_rows(session, schema, recall(session.ledger, schema.account))
     return found if schema.budget.sharing == "pool" else found.of(account.name)
+
+
+def _about_these_rows(session: Session, schema: TableSchema, found: Recall) -> Recall:
+    """``found`` without answers about other rows than the source has now; all of it where there is no source any more.
+
+    A source that is gone has not changed: its answers stay what is known of it.
+    """
+    if not found.has_marks:
+        return found
+    try:
+        mark = session.source_mark(session.table_of(schema))
+    except (SchemaError, DataError, MissingExtra):
+        return found
+    return found.about(mark.fits, schema.version)
+
+
+def changed_since(session: Session, table: str) -> int:
+    """The newest entry of ``table`` and its version that is not drawn from since its rows were others; 0 without any.
+
+    Privacy:
+        For the table's owner and whoever asks: that a source was replaced, and nothing about its rows.
+    """
+    schema = session.schema(table)
+    return _about_these_rows(session, schema, recall(session.ledger, schema.account)).changed
 
 
 def _second(session: Session, progress: Progress, asked: Charge, limit: Cost) -> Progress:
@@ -99,7 +125,7 @@ def _second(session: Session, progress: Progress, asked: Charge, limit: Cost) ->
         held = _reserved(session, progress, step, asked, earlier)
     except (BudgetExceeded, RequestError) as refused:
         return progress.stopped_by(f"{_KEPT}: {refused.detail}")
-    return progress.with_step(*_settled(session, progress, *held, asked))
+    return progress.with_step(*_settled(session, progress, *held, asked, earlier.changed))
 
 
 def explain(session: Session, query: Query) -> Explanation | CompositeExplanation:
@@ -114,8 +140,8 @@ def explain(session: Session, query: Query) -> Explanation | CompositeExplanatio
     course = chart(query, schema, left=limit_of_budget(schema.budget))
     earlier = _earlier(session, query, account)
     course = replace(course, first=with_reuse(course.first, earlier))
-    left, stale = session.left(query.table), earlier.passed_over(schema.version)
-    notes = (stale,) if stale else ()
+    left = session.left(query.table)
+    notes = tuple(filter(None, (earlier.passed_over(schema.version), changed_text(earlier.changed))))
     if query.is_composite:
         return replace(explain_course(course, account=account.name, left=left), notes=notes)
     return replace(explain_plan(course.first.plans[0], account=account.name, left=left), notes=notes)
@@ -148,23 +174,33 @@ def _reserved(
 
 
 def _settled(
-    session: Session, progress: Progress, step: Step, permit: Permit | Stored, asked: Charge
+    session: Session, progress: Progress, step: Step, permit: Permit | Stored, asked: Charge, changed: int
 ) -> tuple[Step, Stored, bool]:
     """``step`` with what the ledger keeps of it, measured now or before, and whether it was before."""
     if isinstance(permit, Stored):
         return step, permit, True
     text = render(progress.course.query)
-    return step, *asked.first(session, lambda: _measured(session, step, permit, text))
+    return step, *asked.first(session, lambda: _measured(session, step, permit, text, changed))
 
 
-def _measured(session: Session, step: Step, permit: Permit, text: str) -> Stored:
+def _measured(session: Session, step: Step, permit: Permit, text: str, changed: int) -> Stored:
     require_planned(permit, step.event)
-    found = []
+    found, mark = [], None
     for plan in step.plans:
         table = session.table_of(plan.schema, spent=RESERVED) if reads_rows(plan) else None
+        mark = mark if table is None else _mark_of(session, table)
         found.append(completed(plan, nothing_new(plan) if table is None else measure(plan, table, permit)))
     paid = found[0].event if len(found) == 1 else step.event
-    return session.ledger.settle(permit, paid, payload_of(found, request=text))
+    kept = payload_of(found, request=text, changed=changed)
+    return session.ledger.settle(permit, paid, kept, source_mark=mark)
+
+
+def _mark_of(session: Session, table: PrivateTable) -> str:
+    """The mark of the rows that are measured: after a crash they may be others than those of the reservation."""
+    try:
+        return session.source_mark(table).fresh()
+    except DataError:
+        raise DataError(charged=True) from None
 
 
 def _what_fits(session: Session, course: Course, earlier: Recall) -> str:

@@ -76,7 +76,8 @@ class Stored:
 
     ``spent_before`` and ``spent_after`` are the named account's, taken at the reservation: the total before it, and
     that plus what was finally paid. ``table_before`` and ``table_after`` are the same for the root of the tree, which
-    bounds what colluding analysts learn.
+    bounds what colluding analysts learn. ``source_mark`` is of the rows that were measured (``ledger.marks``); empty
+    in entries of earlier revisions.
     """
 
     permit_id: str
@@ -89,6 +90,7 @@ class Stored:
     spent_after: Cost
     table_before: Cost
     table_after: Cost
+    source_mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +169,15 @@ class Ledger(Protocol):
         """All accounts by name: a parent stands before its shares."""
         ...
 
-    def reserve(self, account: str, event: Event, *, key: str | None, digest: str) -> Permit | Stored:
+    def reserve(
+        self, account: str, event: Event, *, key: str | None, digest: str, source_mark: str = ""
+    ) -> Permit | Stored:
         """Charge the worst case of ``event`` to ``account`` and its parents, durably, before data is touched.
 
         Args:
             key: The client's idempotency key, one for the whole ledger; None: a fresh random one.
             digest: What was asked, hashed: the same key with another digest is refused.
+            source_mark: Of the rows as they are now, kept in the entry; the key is not bound to it.
         Returns:
             A permit; the earlier permit if ``key`` holds an open one; the stored answer if it was settled.
         Raises:
@@ -193,11 +198,12 @@ class Ledger(Protocol):
         """
         ...
 
-    def settle(self, permit: Permit, event: Event, payload: bytes) -> Stored:
+    def settle(self, permit: Permit, event: Event, payload: bytes, *, source_mark: str | None = None) -> Stored:
         """Keep the measurement; only after this may it leave the process. The first payload stored wins.
 
         Args:
             event: What was published. It costs what was reserved; the stop of a noise reduction may lower it.
+            source_mark: Of the rows that were measured; None: those of the reservation.
         Raises:
             LedgerError: ``event`` is not what was paid for (our bug): the charge stands and nothing is stored.
             NotAllowed: The permit is not of this ledger.

@@ -17,6 +17,7 @@ from siloquent.ledger.books import AnswerRow, Books, EntryRow, PermitRow
 from siloquent.ledger.chain import canonical, entry_of, now, seal
 from siloquent.ledger.checkpoint import Checkpoint
 from siloquent.ledger.recall import (
+    MARK,
     answer_of,
     facts_in,
     facts_of,
@@ -127,7 +128,9 @@ class Keeper(ABC):
 
     # Spending
 
-    def reserve(self, account: str, event: Event, *, key: str | None, digest: str) -> Permit | Stored:
+    def reserve(
+        self, account: str, event: Event, *, key: str | None, digest: str, source_mark: str = ""
+    ) -> Permit | Stored:
         text = rules.text_of(event)
         fresh = secrets.token_hex(16)  # allowed: a name
         key = fresh if key is None else rules.check_text("key", key, rules.LONGEST_KEY)
@@ -136,7 +139,8 @@ class Keeper(ABC):
             known = books.permit(key=key)
             if known is not None:
                 return self._standing(books, _same_request(known, account, digest))
-            outcome = self._charge(books, PermitRow(books.head().seq + 1, account, key, digest), event, text)
+            row = PermitRow(books.head().seq + 1, account, key, digest)
+            outcome = self._charge(books, row, event, text, _marked(source_mark))
         # The refusal's entry is committed by now.
         if isinstance(outcome, BudgetExceeded):
             raise outcome
@@ -147,7 +151,9 @@ class Keeper(ABC):
             known = books.permit(key=key)
             return None if known is None else self._standing(books, _same_request(known, account, digest))
 
-    def _charge(self, books: Books, row: PermitRow, event: Event, text: str) -> Permit | BudgetExceeded:
+    def _charge(
+        self, books: Books, row: PermitRow, event: Event, text: str, mark: dict[str, str]
+    ) -> Permit | BudgetExceeded:
         line = line_of(books, row.account)
         rules.require_current(event)
         cost = rules.admit(line, event)
@@ -167,6 +173,7 @@ class Keeper(ABC):
             "cost": _pair(cost),
             "before": _pair(line[0].spent),
             "table_before": _pair(line[-1].spent),
+            **mark,
         }
         self._append(books, "reserve", row.account, facts)
         return Permit(id_of_permit(row.seq), row.account, row.key, row.digest, event, cost, row.seq)
@@ -176,7 +183,7 @@ class Keeper(ABC):
         facts, answer = facts_of(books, row), answer_of(books, row)
         return permit_of(row, facts) if answer is None else recall(self.id, books, answer)
 
-    def settle(self, permit: Permit, event: Event, payload: bytes) -> Stored:
+    def settle(self, permit: Permit, event: Event, payload: bytes, *, source_mark: str | None = None) -> Stored:
         text = rules.text_of(event)
         with self._change("settle") as books:
             row, reserved = recognise(books, permit)
@@ -199,6 +206,7 @@ class Keeper(ABC):
                 "before": reserved["before"],
                 "table_before": reserved["table_before"],
                 "payload": hashlib.sha256(payload).hexdigest(),
+                **_marked(reserved.get(MARK, "") if source_mark is None else source_mark),
             }
             entry = self._append(books, "settle", row.account, facts)
             answer = AnswerRow(entry.seq, row.seq, line[-1].name, payload)
@@ -290,6 +298,11 @@ class Keeper(ABC):
         entry = EntryRow(seq, account, body, head.hash, seal(head.hash, seq, body))
         books.add_entry(entry)
         return entry
+
+
+def _marked(mark: str) -> dict[str, str]:
+    """The field of an entry that holds ``mark``; entries without one stay as they were before there were marks."""
+    return {MARK: rules.check_text("mark", mark, rules.LONGEST_KEY)} if mark else {}
 
 
 def _same_request(known: PermitRow, account: str, digest: str) -> PermitRow:

@@ -14,6 +14,8 @@ from siloquent.ledger.verify import verify
 from siloquent.privacy.accountants import Cost
 from siloquent.privacy.events import event_from_json
 
+MARK = "source_mark"
+"""The field of reserve and settle entries that says which rows they are about."""
 _FIX = "siloquent ledger verify"
 
 
@@ -178,6 +180,7 @@ def stored_from(ledger: str, answer: AnswerRow, entry: EntryRow) -> Stored:
         spent_after=before + paid,
         table_before=table_before,
         table_after=table_before + paid,
+        source_mark=str(facts.get(MARK, "")),
     )
 
 

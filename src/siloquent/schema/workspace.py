@@ -41,6 +41,11 @@ class Workspace:
         return self.folder / "ledger.head"
 
     @property
+    def mark_key(self) -> Path:
+        """The secret of the marks that say whether a source has changed since an entry of the ledger."""
+        return self.folder / "ledger.marks"
+
+    @property
     def schemas(self) -> Path:
         """The folder of table files."""
         return self.folder / "schemas"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 Kind = Literal[
@@ -19,6 +19,7 @@ Kind = Literal[
     "allowed",
     "not_checked",
     "large_delta",
+    "source_changed",
 ]
 NOTES: tuple[Kind, ...] = (
     "extra_column",
@@ -65,6 +66,17 @@ class CheckReport:
     def is_clean(self) -> bool:
         """Whether no finding is a problem."""
         return not any(finding.is_problem for finding in self.findings)
+
+    def with_source_changed(self, entry: int) -> CheckReport:
+        """The report, where the rows were others at ``entry`` of the ledger although the version is the same."""
+        finding = Finding(
+            "source_changed",
+            "source",
+            0,
+            f"The source has changed since entry {entry}: earlier answers are not drawn from.",
+            f"raise version under [table] in schemas/{self.table}.toml",
+        )
+        return replace(self, findings=(finding, *self.findings))
 
     def document(self) -> dict[str, Any]:
         """The report as JSON takes it."""

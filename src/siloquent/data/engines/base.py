@@ -96,6 +96,10 @@ class Engine(Protocol):
         """Whether the source is still what was opened, as far as that can be seen without reading it."""
         ...
 
+    def digest(self) -> bytes:
+        """Equal for equal rows, as far as the source can tell; it never leaves the session as it is."""
+        ...
+
     def unreadable_lines(self) -> Mapping[LineFault, int]:
         """How many lines of the source are left out because they cannot be read, and why; for the owner's check."""
         ...

@@ -43,6 +43,7 @@ class DuckDBEngine:
         files: The only files that may be read afterwards.
         unchanged: Says whether the source is still what was opened; asked before and after rows are read.
         faults: Counts the lines that cannot be read, if the source has lines.
+        digest: Hashes the source (``data.digests``).
     Raises:
         DataError: DuckDB cannot read the source.
     """
@@ -58,12 +59,13 @@ class DuckDBEngine:
         limits: Limits | None = None,
         unchanged: Callable[[], bool] = lambda: True,
         faults: Callable[[], Mapping[LineFault, int]] = dict,
+        digest: Callable[[], bytes] = bytes,
     ) -> None:
         # Here and not above: DuckDB takes longer to import than the rest of the command line.
         import duckdb
 
         self._limits, self._unchanged, self._faults = limits or Limits(), unchanged, faults
-        self._arrow, self._fill = arrow, fill
+        self._arrow, self._fill, self._digest = arrow, fill, digest
         self._lock = threading.RLock()
         self._statements: dict[str, duckdb.Statement] = {}
         self._connection = duckdb.connect(":memory:", config=_settings(self._limits))
@@ -145,6 +147,13 @@ class DuckDBEngine:
         return self._unchanged()
 
     @quiet
+    def digest(self) -> bytes:
+        """The source's digest, if it is still what was opened."""
+        found = self._digest()
+        self._require_unchanged()
+        return found
+
+    @quiet
     def unreadable_lines(self) -> Mapping[LineFault, int]:
         """Counts of the source's unreadable lines, by fault."""
         return self._faults()
@@ -186,6 +195,9 @@ class DuckDBEngine:
         if self._fill is not None:
             self._arrow, self._fill = self._fill(), None
             self._lend(self._connection)
+        self._require_unchanged()
+
+    def _require_unchanged(self) -> None:
         if not self._unchanged():
             OWNER_LOG.error("the source changed after it was opened: raise `version` in its schema and open it again")
             raise DataError()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sqlglot import exp
 
+from siloquent.data.digests import digest_of_name
 from siloquent.data.engines.base import SOURCE, empty_batch, quiet
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ class SparkEngine:
         self._session.conf.set("spark.sql.session.timeZone", "UTC")  # moments without a zone stay as they are
         _by_bytes(self._session.sql(f"SELECT * FROM {table.sql('spark')}")).createOrReplaceTempView(SOURCE)
         self._kept: list[DataFrame] = []
+        self._name = table.sql("spark")
+
+    def digest(self) -> bytes:
+        """Of the table's name: a catalogue does not say whether rows changed, so the declared version alone counts."""
+        return digest_of_name("spark", self._name)()
 
     @quiet
     def schema(self) -> Mapping[str, str]:

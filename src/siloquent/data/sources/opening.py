@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from siloquent.data.digests import digest_of_files, digest_of_frame, digest_of_name
 from siloquent.data.engines.base import Engine, Limits
 from siloquent.errors import SchemaError
 
@@ -39,7 +40,8 @@ def open_source(
         from siloquent.data.sources.frames import arrow_table
 
         arrow = arrow_table(frame, limits, _stored(schema), table=schema.name)
-        return DuckDBEngine(arrow=arrow, limits=_limits_for(arrow.nbytes, limits))
+        digest = digest_of_frame(arrow, _stored(schema))
+        return DuckDBEngine(arrow=arrow, limits=_limits_for(arrow.nbytes, limits), digest=digest)
     if not schema.source:
         raise SchemaError(
             f"Table {schema.name!r} has no source.",
@@ -63,7 +65,8 @@ def _postgres_engine(where: str, schema: TableSchema, workspace: Workspace | Non
         workspace, name, inner, schema.domain.names, limits, table=schema.name, listed=_listed(schema)
     )
     require_types(schema, found.types)
-    return DuckDBEngine(arrow=found.empty(), fill=found.rows, limits=limits)
+    digest = digest_of_name("postgres", where)
+    return DuckDBEngine(arrow=found.empty(), fill=found.rows, limits=limits, digest=digest)
 
 
 def _spark_engine(where: str, schema: TableSchema, workspace: Workspace | None) -> Engine:
@@ -91,12 +94,25 @@ def _file_engine(kind: str, where: str, schema: TableSchema, workspace: Workspac
             spanning=kind == "csv-records",
             keep_faulty=schema.replace_one,  # where the number of rows is public, no row's text may change it
         )
-        return DuckDBEngine(arrow=rows, limits=limits, unchanged=file.unchanged, faults=rows.faults)
+        return DuckDBEngine(
+            arrow=rows,
+            limits=limits,
+            unchanged=file.unchanged,
+            faults=rows.faults,
+            digest=lambda: digest_of_files(file.path),
+        )
 
     def attach(connection: duckdb.DuckDBPyConnection) -> None:
         _attach(connection, kind, file, inner, schema, limits)
 
-    return DuckDBEngine(attach, files=[file.path], limits=limits, unchanged=file.unchanged)
+    read = [file.path, f"{file.path}.wal"] if kind == "duckdb" else [file.path]
+    return DuckDBEngine(
+        attach,
+        files=[file.path],
+        limits=limits,
+        unchanged=file.unchanged,
+        digest=lambda: digest_of_files(*read),
+    )
 
 
 def _stored(schema: TableSchema) -> list[str]:

@@ -25,7 +25,7 @@ def nothing_new(plan: Plan) -> Measured:
 
 def completed(plan: Plan, measured: Measured) -> Measured:
     """``measured`` with the answers that it and earlier ones make, and with what later questions draw from."""
-    kept = replace(measured, question=question_of(plan))
+    kept = replace(measured, question=question_of(plan), version=plan.schema.version)
     if plan.chosen.reusable and all(isinstance(matrix, np.ndarray) for matrix in plan.chosen.strategy):
         by_strategy = plan.chosen.form != "answers"
         kept = replace(kept, footprint=footprint_of(plan.compiled, plan.schema, by_strategy=by_strategy))

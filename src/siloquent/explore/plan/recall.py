@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from siloquent.errors import LedgerError
@@ -14,6 +14,7 @@ from siloquent.explore.plan.past import Past, past_of
 from siloquent.explore.spec.answer import Label
 from siloquent.explore.spec.measured import Measured, measurements
 from siloquent.ledger import Ledger
+from siloquent.ledger.marks import NOT_SEEN
 from siloquent.maths.strategies.sparse import Sparse
 
 MOST_PAST = 1_000
@@ -22,19 +23,29 @@ MOST_PAST = 1_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """One earlier measurement: what was released, and as a linear one, if it is."""
+    """One earlier measurement: what was released, as a linear one, if it is, and the mark of the rows it is about."""
 
     source: int
     account: str
     measured: Measured
     past: Past | None
+    source_mark: str = ""
+
+    def is_of(self, version: int) -> bool:
+        """Whether it measured rows of this declared version; choices of earlier revisions do not say."""
+        measured = self.measured
+        return version == (measured.version if measured.footprint is None else measured.footprint.version)
 
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What may be drawn from, oldest first."""
+    """What may be drawn from, oldest first.
+
+    ``changed``: the newest entry that is passed over since the source is another one now; 0 if there is none.
+    """
 
     known: tuple[Known, ...] = ()
+    changed: int = 0
 
     @property
     def past(self) -> list[Past]:
@@ -43,11 +54,26 @@ class Recall:
 
     def before(self, seq: int) -> Recall:
         """What had its receipt before entry ``seq``."""
-        return Recall(tuple(one for one in self.known if one.source < seq))
+        return replace(self, known=tuple(one for one in self.known if one.source < seq))
 
     def of(self, account: str) -> Recall:
         """Only what ``account`` itself asked."""
-        return Recall(tuple(one for one in self.known if one.account == account))
+        return replace(self, known=tuple(one for one in self.known if one.account == account))
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether some answer says which rows it is about."""
+        return any(one.source_mark for one in self.known)
+
+    def about(self, fits: Callable[[str], bool], version: int) -> Recall:
+        """Only what is about the rows that marks fit; ``changed`` tells of answers to the same ``version``."""
+        kept = tuple(one for one in self.known if fits(one.source_mark))
+        if len(kept) == len(self.known):
+            return self
+        here = {one.source for one in kept}
+        told = (one for one in self.known if one.source_mark != NOT_SEEN and one.is_of(version))
+        gone = [one.source for one in told if one.source not in here]
+        return replace(self, known=kept, changed=max(gone, default=0))
 
     def passed_over(self, version: int) -> str:
         """What to say where answers are not drawn from because the owner has raised the version; empty without any."""
@@ -79,7 +105,7 @@ class _Memory:
                 areas = [0 if one.footprint is None else len(one.footprint.areas) for one in parts]
                 for one, own in zip(parts, areas, strict=True):
                     past = _linear(one, stored.receipt.seq, stored.account, beside=sum(areas) - own)
-                    self.known.append(Known(stored.receipt.seq, stored.account, one, past))
+                    self.known.append(Known(stored.receipt.seq, stored.account, one, past, stored.source_mark))
                 self.seq = stored.receipt.seq
             return Recall(tuple(self.known))
 

@@ -30,7 +30,8 @@ class Measured:
     ``sources``, and new strategy queries, if any: then ``estimate`` holds the answers in small parts of a grid step.
     ``alpha`` is the error bound that was promised, as text.
 
-    For later questions: ``question`` is a digest of what was asked, ``footprint`` says what the noisy values add up.
+    For later questions: ``question`` is a digest of what was asked, ``footprint`` says what the noisy values add up,
+    ``version`` which declared version of the rows was measured, where no footprint says it (0: not told).
     """
 
     mechanism: str
@@ -44,6 +45,7 @@ class Measured:
     estimate: tuple[int, ...] = ()
     question: str = ""
     footprint: Footprint | None = None
+    version: int = 0
 
     def to_payload(self) -> bytes:
         """Canonical bytes: the same measurement always gives the same ones."""
@@ -57,6 +59,8 @@ class Measured:
             later["question"] = self.question
         if self.footprint is not None:
             later["footprint"] = self.footprint.to_plain()
+        elif self.version:
+            later["version"] = self.version
         return {
             **later,
             "mechanism": self.mechanism,
@@ -93,12 +97,19 @@ class Measured:
             estimate=tuple(plain.get("estimate", ())),
             question=plain.get("question", ""),
             footprint=Footprint.from_plain(plain["footprint"]) if "footprint" in plain else None,
+            version=int(plain.get("version", 0)),
         )
 
 
-def payload_of(parts: Sequence[Measured], *, request: str = "") -> bytes:
-    """What the ledger keeps of the measurements that one permit paid for, one or several, and of what was asked."""
-    asked = {"request": request} if request else {}
+def payload_of(parts: Sequence[Measured], *, request: str = "", changed: int = 0) -> bytes:
+    """What the ledger keeps of the measurements that one permit paid for, one or several, and of what was asked.
+
+    Args:
+        changed: The newest entry that was passed over, since the rows are others now.
+    """
+    asked: dict[str, Any] = {"request": request} if request else {}
+    if changed:
+        asked["changed"] = changed
     plain = parts[0]._plain() if len(parts) == 1 else {"parts": [part._plain() for part in parts]}
     return _bytes({"format": 1, **asked, **plain})
 
@@ -110,6 +121,22 @@ def request_in(payload: bytes) -> str:
         return str(plain.get("request", ""))
     except (ValueError, AttributeError):
         return ""
+
+
+def changed_in(payload: bytes) -> int:
+    """The newest entry that the answer passed over since its rows were others; 0 without any."""
+    try:
+        found = json.loads(payload).get("changed", 0)
+    except (ValueError, AttributeError):
+        return 0
+    return found if isinstance(found, int) else 0
+
+
+def changed_text(entry: int) -> str:
+    """What owner and answer are told once the rows are others than those of ``entry``; empty for 0."""
+    if not entry:
+        return ""
+    return f"the source has changed since entry {entry}, so nothing is drawn from it: declare a new version"
 
 
 def measurements(payload: bytes) -> tuple[Measured, ...]:
