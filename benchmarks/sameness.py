@@ -81,7 +81,7 @@ SETTLES_EARLY = frozenset({"iceberg"})
 """Labels whose price noise decides: the look that was released says what was paid. They are asked of a ledger apart."""
 MASK = "***"
 _PRICED_BY_NOISE = frozenset({"cost", "guarantee"})
-_RANDOM = frozenset({"hash", "prev", "ledger", "at", "payload", "sha256", "source_mark"})
+_RANDOM = frozenset({"hash", "prev", "ledger", "at", "payload", "sha256", "source_mark", "accounts"})
 
 
 @dataclass
