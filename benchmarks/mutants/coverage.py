@@ -41,6 +41,11 @@ class Traced:
     seconds: float
     lines: dict[str, int]
 
+    @property
+    def size(self) -> int:
+        """How many lines it runs."""
+        return sum(mask.bit_count() for mask in self.lines.values())
+
 
 def test_files() -> list[Path]:
     """The test files that are traced, those of single functions first."""

@@ -75,7 +75,7 @@ class Field:
             return Verdict(fault, self._first_failing(more, compiled), len(first) + len(more))
 
     def covering(self, fault: Planted | Named) -> list[Traced]:
-        """The tests that run the fault's lines: those of its own task and the quickest first, of each file in turn."""
+        """The tests that run the fault's lines: those of its own task and of few lines first, of each file in turn."""
         masks: dict[str, int] = {}
         for file, line in self._lines(fault):
             masks[file] = masks.get(file, 0) | 1 << line
@@ -153,13 +153,16 @@ def within(tests: Sequence[Traced], most: int, seconds: float) -> list[Traced]:
 
 
 def in_turn(tests: Sequence[Traced], file: str) -> list[Traced]:
-    """Of each test file the quickest test, then the second of each; files of the same task come first."""
+    """Of each test file the test that runs the fewest lines, then the second of each; files of the same task first.
+
+    Who runs few lines asks about these, and is quick.
+    """
     task = PurePosixPath(file).parts[0]
     by_file: dict[str, list[Traced]] = {}
-    for test in sorted(tests, key=lambda one: (one.seconds, one.name)):
+    for test in sorted(tests, key=lambda one: (one.size, one.name)):
         by_file.setdefault(test.name.partition("::")[0], []).append(test)
     ranked = [
-        (nth, task not in name, test.seconds, test.name, test)
+        (nth, task not in name, test.size, test.name, test)
         for name, mine in by_file.items()
         for nth, test in enumerate(mine)
     ]

@@ -164,12 +164,12 @@ def test_a_default_is_covered_by_the_body() -> None:
     assert one.lines == range(2, 4)
 
 
-def test_tests_of_the_task_and_quick_ones_come_first() -> None:
+def test_tests_of_the_task_and_of_few_lines_come_first() -> None:
     tests = [
-        Traced("tests/unit/sketch/t.py::a", 3.0, {}),
-        Traced("tests/unit/sketch/t.py::b", 1.0, {}),
-        Traced("tests/unit/synth/t.py::c", 0.1, {}),
-        Traced("tests/unit/synth/t.py::d", 0.1, {}),
+        Traced("tests/unit/sketch/t.py::a", 3.0, {"x.py": 0b111}),
+        Traced("tests/unit/sketch/t.py::b", 1.0, {"x.py": 0b100}),
+        Traced("tests/unit/synth/t.py::c", 0.1, {"x.py": 0b1}),
+        Traced("tests/unit/synth/t.py::d", 0.1, {"x.py": 0b11, "y.py": 0b11}),
     ]
     order = in_turn(tests, "sketch/measure/moments.py")
     assert [test.name[-1] for test in order] == ["b", "c", "a", "d"]

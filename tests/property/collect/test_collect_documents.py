@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from fractions import Fraction
 from math import comb, prod
+from random import Random
 from typing import Any
 
 import pytest
@@ -201,3 +202,67 @@ def test_what_refuses_is_seen_when_it_is_gone(monkeypatch: pytest.MonkeyPatch) -
     plain.pop("digest")
     with pytest.raises(AssertionError, match="more than epsilon"):
         require_safe({**plain, "digest": digest_of_plain(plain)})
+
+
+def sealed(plain: dict[str, Any]) -> dict[str, Any]:
+    plain.pop("digest")
+    return {**plain, "digest": digest_of_plain(plain)}
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a-b", "1st", "x" * 65, "caf\u00e9", "a\n", "a:1"])
+def test_a_collection_whose_name_is_no_name_is_refused(name: str) -> None:
+    """Memories are filed under name and epoch: one collection's could be another's."""
+    plain = copy.deepcopy(DOCUMENTS[0])
+    Client(sealed(copy.deepcopy(plain)))
+    with pytest.raises(ValueError, match="named with letters"):
+        Client(sealed({**plain, "name": name}))
+
+
+@pytest.mark.parametrize("epsilon", ["0", "0/7", "21", "41/2", "-1", "1e1", "4.0", "", " 4", "4/0", 4, None, "4/3/2"])
+def test_an_epsilon_that_no_device_takes_is_refused(epsilon: Any) -> None:
+    with pytest.raises(ValueError, match="epsilon is above 0 and at most 20"):
+        Client(sealed({**copy.deepcopy(DOCUMENTS[0]), "epsilon": epsilon}))
+
+
+@pytest.mark.parametrize("change", [{"type": "decimal"}, {"lo": 0}, {"hi": 24}, {"grid": 1}, {"lo": None}])
+def test_an_attribute_of_a_kind_that_no_device_knows_is_refused(change: dict[str, Any]) -> None:
+    plain = copy.deepcopy(DOCUMENTS[2])
+    plain["services"][0]["attributes"][0].update(change)
+    with pytest.raises(ValueError, match="devices report categories"):
+        Client(sealed(plain))
+
+
+def test_a_layer_names_attributes_from_the_first_on() -> None:
+    for plain in copy.deepcopy(DOCUMENTS):
+        for channel in plain["channels"]:
+            layer = next(one for one in channel["layers"] if one["attributes"][-1:] == [len(channel["fanouts"]) - 1])
+            layer["attributes"][-1:] = []
+            layer["attributes"][:0] = [-1]  # the same one, counted from the end
+            layer["levels"] = layer["levels"][-1:] + layer["levels"][:-1]
+        with pytest.raises(ValueError, match="attributes that are not the service's"):
+            Client(sealed(plain))
+
+
+HALVES = """
+[[service]]
+name = "halves"
+everyone = true
+attribute = [
+  { name = "x", type = "real", lo = 0, hi = 12, grid = 0.5, outside = "clamp", null = { value = 0 } },
+  { name = "y", type = "integer", lo = -3, hi = 20, outside = "clamp", null = { value = 0 } },
+]
+"""
+
+
+def test_a_whole_number_is_reported_as_the_same_real_one_is() -> None:
+    client = Client(json.loads(collection(HALVES).to_json()))
+
+    def report(user: int, value: float) -> bytes:
+        return client.report(
+            "halves", [{"x": value, "y": value}], Device(f"u{user}", bytes(16), {}, Random(user).randbytes)
+        )
+
+    for value in (0, 5, 7, 12, 13, -1, -3, 20, 21):
+        for user in range(20):
+            assert report(user, value) == report(user, float(value))
+    assert report(0, 5) != report(0, 6)

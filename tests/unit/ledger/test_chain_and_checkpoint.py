@@ -40,6 +40,12 @@ def test_a_checkpoint_is_read_back_as_it_was_written() -> None:
     assert "\n" not in KEPT.to_json()
 
 
+def test_a_checkpoint_has_one_text_whatever_the_order_of_its_accounts() -> None:
+    turned = Checkpoint(KEPT.ledger, KEPT.seq, KEPT.hash, dict(reversed(KEPT.spent.items())))
+    assert turned.to_json() == KEPT.to_json()
+    assert list(json.loads(KEPT.to_json())) == ["format", "hash", "ledger", "seq", "spent"]
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"format": 2}, {"format": None}, {"spent": None}, {"spent": {"a": [1]}}, {"spent": {"a": [-1, 0]}}, {"seq": "x"}],

@@ -148,3 +148,13 @@ def test_shares_of_any_size_are_priced_at_once() -> None:
     small, large = (SummedGaussian(Fraction(share), 4, share, 100) for share in (10**3, 10**12))
     assert 0 <= accountant("zcdp").price(large).amount - Fraction(1, 8) < Fraction(1, 10**20)
     assert abs(accountant("zcdp").price(small).amount - accountant("zcdp").price(large).amount) < Fraction(1, 10**20)
+
+
+@pytest.mark.parametrize(("l2_squared", "share"), [(9, 9), (36, 9), (1, 16), (7, 11), (2, 13), (1, 10**6)])
+def test_one_silos_share_costs_what_its_noise_would_alone(l2_squared: int, share: int) -> None:
+    """Exactly where the root is one, else so little more that no whole unit changes; never less."""
+    exactly = F(l2_squared, 2 * share)
+    found = ZCDP.price(SummedGaussian(F(share), 1, l2_squared, 5)).amount
+    assert exactly <= found <= exactly * (1 + F(1, 2**60))
+    if (l2_squared, share) in ((9, 9), (36, 9), (1, 16)):
+        assert found == exactly

@@ -184,3 +184,13 @@ def test_nothing_comes_before_where_soft_constraints_speak_of_most_pairs() -> No
     rules = SOFT.replace("t1.ward = t2.ward", "t1.ward = t2.ward and t1.weight > t2.weight and t1.smoker = t2.smoker")
     assert planned(schema(rules=rules, size_hint=20_000)).before == frozenset()
     assert planned(schema(size_hint=20_000)).before == frozenset()
+
+
+def test_columns_take_a_fifth_of_the_budget_and_choices_a_twentieth_of_what_joints_have() -> None:
+    found = planned(schema(size_hint=20_000), budget=Budget(epsilon="4"))
+    shares = {name: price / float(found.amount) for name, price in found.prices()}
+    assert shares["single columns"] == pytest.approx(1 / 5, rel=0.01)
+    choices, counts = (
+        sum(share for name, share in shares.items() if name.startswith(kind)) for kind in ("choices", "counts")
+    )
+    assert choices == pytest.approx((choices + counts) / 20, rel=0.01)

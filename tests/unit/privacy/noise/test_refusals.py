@@ -11,6 +11,9 @@ import pytest
 
 from siloquent.errors import RequestError
 from siloquent.privacy import noise
+from siloquent.privacy.noise import draws, shares
+from siloquent.privacy.noise.laws import MagnitudeLaw
+from siloquent.privacy.noise.local import HashLaw, SetLaw, draw_hashes, draw_sets
 
 COUNTS = np.array([3, 0, 5], dtype=np.int64)
 ADDERS: list[tuple[Callable[..., Any], str]] = [
@@ -114,3 +117,26 @@ def test_a_randomised_response_refuses_values_and_chances_out_of_range(size: Any
 def test_a_chain_refuses_scales_that_do_not_decrease_to_something_above_zero(scales: Any) -> None:
     with pytest.raises(RequestError):
         noise.noise_chain(3, scales=scales)
+
+
+@pytest.mark.parametrize("nodes", [[-1, 3], [3, 5], [-1, 5], [5]])
+@pytest.mark.parametrize("draw", [draw_sets, draw_hashes])
+def test_reports_of_nodes_that_are_none_are_refused(draw: Callable[..., Any], nodes: list[int]) -> None:
+    law = SetLaw(5, 2, 2**63) if draw is draw_sets else HashLaw(5, 2, 2**63)
+    with pytest.raises(RequestError, match=r"\[0, 5\)"):
+        draw(np.array(nodes, dtype=np.int64), law)
+
+
+@pytest.mark.parametrize(("variance", "honest"), [(16, 2), (Fraction(80, 10), 1), (80, 10)])
+def test_a_share_whose_sum_would_not_be_gaussian_is_refused(variance: Any, honest: int) -> None:
+    with pytest.raises(RequestError, match="too far from Gaussian"):
+        shares.add_gaussian_share(COUNTS, variance=variance, honest=honest)
+    assert shares.add_gaussian_share(COUNTS, variance=9 * honest, honest=honest).shape == (3,)
+
+
+def test_a_sum_that_leaves_64_bits_is_cut_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No draw is ever so large: that it is cut, and does not end with an error, is seen with draws that are made up."""
+    for draw, end in ((2**64, 2**63 - 1), (-(2**64), -(2**63)), (2**63 - 1, 2**63 - 1), (-(2**63), -(2**63))):
+        monkeypatch.setattr(draws, "one_draw", lambda *_, made_up=draw: made_up)
+        noisy = draws.add_draws(np.zeros(2, dtype=np.int64), "laplace", MagnitudeLaw.of_scale(3))
+        assert noisy.tolist() == [end, end]
