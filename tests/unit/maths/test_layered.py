@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from siloquent.maths.calibration import laplace_factor
 from siloquent.maths.strategies.base import Norm, least_squares, reconstruct
 from siloquent.maths.strategies.layered import Axis, Layered, Shapes, laplace_level, laplace_tails, layered
+from siloquent.maths.strategies.prefixes import prefix_shapes
 from siloquent.maths.strategies.sparse import Sparse, kronecker
 from siloquent.maths.strategies.trees import levels
 from siloquent.maths.workloads import prefix, product
@@ -103,6 +104,20 @@ def test_trees_of_any_size_give_the_exact_answers_and_variances(norm: Norm) -> N
         solved = least_squares(dense(matrix), noisy)
         assert solved is not None
         assert np.abs(np.cumsum(solved) - wanted).max() <= 1e-9 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_all_cumulative_sums_have_the_shapes_of_their_reconstruction(norm: Norm) -> None:
+    draw = np.random.default_rng(12)
+    for _ in range(30):
+        cells, branching = int(draw.integers(1, 70)), int(draw.integers(2, 9))
+        shape = levels(cells, branching)
+        axis = Axis(shape, tuple(draw.integers(1, 40_000, len(shape)).tolist()), cells, norm)
+        exact = Layered("t", (axis,)).shapes(lambda n=cells: iter([prefix(n).astype(float)]))  # type: ignore[misc]
+        found = prefix_shapes(axis)
+        for name in ("squares", "fourths", "total"):
+            assert np.allclose(getattr(found, name), getattr(exact, name), rtol=1e-9), (cells, branching, name)
+        assert np.all(found.largest >= exact.largest)
 
 
 def test_a_matrix_that_does_not_determine_its_cells_has_no_least_squares() -> None:

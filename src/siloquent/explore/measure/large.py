@@ -17,6 +17,7 @@ from siloquent.maths.calibration import Factor, normal_factor
 from siloquent.maths.sensitivity import Sensitivity
 from siloquent.maths.strategies.base import Norm
 from siloquent.maths.strategies.layered import Layered, Shapes, chunk_rows, laplace_level, layered
+from siloquent.maths.strategies.prefixes import prefix_shapes
 from siloquent.maths.strategies.sparse import Sparse
 
 MOST_CELLS, MOST_ENTRIES = 2**18, 5 * 10**8
@@ -131,7 +132,19 @@ class _Gridded:
 
     def shapes(self, strategy: Layered) -> Shapes:
         """Of the part's own answers: the others have no noise from it."""
+        if self._is_running():
+            return prefix_shapes(strategy.axes[0])
         return strategy.shapes(self._chunks)
+
+    def _is_running(self) -> bool:
+        """Whether the answers are the cumulative sums of the grid's cells."""
+        weights, cells = self.part.weights, self.part.columns
+        if self.shape != (cells,) or not np.array_equal(self.place, np.arange(cells)):
+            return False
+        if weights is None:
+            return self.part.running
+        running = weights.shape == (cells, cells) and np.array_equal(weights.sum(axis=1), np.arange(1, cells + 1))
+        return running and bool((weights[:, :-1] >= weights[:, 1:]).all())
 
     def _chunks(self) -> Iterator[NDArray[np.float64]]:
         size = chunk_rows(math.prod(self.shape))

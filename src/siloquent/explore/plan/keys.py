@@ -22,6 +22,8 @@ from siloquent.schema import Attribute, Domain
 
 MOST_WEIGHTS = 25 * 10**6
 MOST_DATES = 10_000
+MAX_VALUES = 8 * 10**6
+"""Of the attributes of all keys together."""
 
 
 def every_key(workload: GroupBy | Cube | Ranges | Any, domain: Domain) -> tuple[list[Key], bool]:
@@ -33,11 +35,22 @@ def every_key(workload: GroupBy | Cube | Ranges | Any, domain: Domain) -> tuple[
     if isinstance(workload, Ranges):
         return [_ranges(workload, domain[workload.attribute])], workload.shape == "prefix"
     expressions = workload.keys if isinstance(workload, GroupBy) else [Column(name) for name in workload.attributes]
-    keys = [_key(expression, domain) for expression in expressions]
-    if math.prod(len(key.labels) for key in keys) > MOST_PREDICATES:
-        raise RequestError(
-            f"The question makes more than {MOST_PREDICATES:,} groups.", fix="group by fewer or coarser keys"
-        )
+    keys: list[Key] = []
+    groups = values = 1
+    for expression in expressions:  # one by one: each takes memory for every value of its attribute
+        name = attribute_of(expression)
+        values += domain[name].size if name is not None and domain[name].is_countable else 0
+        if values > MAX_VALUES:
+            raise RequestError(
+                f"The keys have more than {MAX_VALUES:,} values together.",
+                fix="group by fewer keys, or coarser columns",
+            )
+        keys.append(_key(expression, domain))
+        groups *= len(keys[-1].labels)
+        if groups > MOST_PREDICATES:
+            raise RequestError(
+                f"The question makes more than {MOST_PREDICATES:,} groups.", fix="group by fewer or coarser keys"
+            )
     return keys, False
 
 

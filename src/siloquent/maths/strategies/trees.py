@@ -15,7 +15,8 @@ _TUNED = 3  # how many of the best equal-weight trees get tuned weights
 _ROWS = 96  # predicates that the tuning looks at
 _Q = 4
 _FEW = 64
-_LOOKS = 200_000  # cells times predicates in one look of a short search
+_SMALL = 4_096  # cells
+_LOOKS = 60_000  # cells times predicates in one look of a short search
 
 
 def levels(cells: int, branching: int) -> tuple[Starts, ...]:
@@ -95,7 +96,12 @@ def best_weights(cells: int, rows: Reals, *, norm: Norm) -> tuple[int, Reals]:
     logs = np.zeros(count)
     if count > 1:
         simplex = np.vstack([logs, 0.5 * np.eye(count)])
-        options = {"maxfev": 30 * count, "xatol": 1e-2, "fatol": 1e-6, "initial_simplex": simplex}
+        options = {
+            "maxfev": (30 if cells <= _SMALL else 15) * count,
+            "xatol": 1e-2,
+            "fatol": 1e-6,
+            "initial_simplex": simplex,
+        }
         logs = minimize(lambda logs: cost(best, logs), logs, method="Nelder-Mead", options=options).x
     weights = np.exp(logs - logs.max())
     scaled: Reals = weights / (weights.sum() if norm == "l1" else np.sqrt((weights * weights).sum()))
