@@ -111,20 +111,26 @@ def audit(
     with opened(schema, one) as first, opened(schema, other) as second:
         for name, release, k in releases:
             drawn = play(first, schema, release, Tape())
-            stops = [stop for event in drawn.events for stop in stops_of(event)]
-            # Looks that were not paid for would report everything, or nothing: not what was reported.
-            nothing = any(b'"values":[]' in shown for shown in drawn.shown if isinstance(shown, bytes))
-            faults, again = _replayed(second, schema, release, drawn, stops, 1 if nothing else -1)
-            loss = Fraction(0) if again is None else _loss(schema, drawn, again, k, stops, faults)
-            charge = Fraction(drawn.amount, accountant(schema.budget.accountant).scale)
-            if loss > charge:
-                faults.append(f"undercharged: {float(loss)} for {float(charge)}")
-            calls = tuple(dict.fromkeys(call.name for call in drawn.tape.calls))
-            unit = schema.unit.kind if schema.unit.max_rows == 1 else f"{schema.unit.kind} x{schema.unit.max_rows}"
-            settings = schema.budget.accountant, unit, schema.adjacency
-            yield Found(name, *settings, drawn.status.partition(":")[0], calls, loss, charge, tuple(faults))
-            if faults:
+            found = judged(schema, second, name, release, drawn, k)
+            yield found
+            if found.faults:
                 return  # from here on the two ledgers differ
+
+
+def judged(schema: TableSchema, session: Session, name: str, release: Release, drawn: Played, k: int) -> Found:
+    """``release`` in ``session``, on a neighbour of the table on which it was ``drawn``, with the same noise."""
+    stops = [stop for event in drawn.events for stop in stops_of(event)]
+    # Looks that were not paid for would report everything, or nothing: not what was reported.
+    nothing = any(b'"values":[]' in shown for shown in drawn.shown if isinstance(shown, bytes))
+    faults, again = _replayed(session, schema, release, drawn, stops, 1 if nothing else -1)
+    loss = Fraction(0) if again is None else _loss(schema, drawn, again, k, stops, faults)
+    charge = Fraction(drawn.amount, accountant(schema.budget.accountant).scale)
+    if loss > charge:
+        faults.append(f"undercharged: {float(loss)} for {float(charge)}")
+    calls = tuple(dict.fromkeys(call.name for call in drawn.tape.calls))
+    unit = schema.unit.kind if schema.unit.max_rows == 1 else f"{schema.unit.kind} x{schema.unit.max_rows}"
+    settings = schema.budget.accountant, unit, schema.adjacency
+    return Found(name, *settings, drawn.status.partition(":")[0], calls, loss, charge, tuple(faults))
 
 
 def stops_of(event: Event) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import random
 from collections.abc import Iterator, Sequence
@@ -41,16 +42,21 @@ class Kind:
     bounds: tuple[int, int] = (-5, 5)
 
 
+def _key(spec: object) -> str:
+    """The same for the same request, and another one for each: several may share a ledger."""
+    return hashlib.sha256(repr(spec).encode()).hexdigest()[:16]
+
+
 def _synth(**given: Any) -> Kind:
     spec = SynthSpec(**{"table": "visits", "budget": Budget(epsilon="2"), "quality": "fast", **given})
-    return Kind(spec, lambda session: session.synth.synthesize(spec, key="k") and None)
+    return Kind(spec, lambda session: session.synth.synthesize(spec, key=_key(spec)) and None)
 
 
 def _sketch(kernel: Any, features: Sequence[str], **given: Any) -> Kind:
     spec = SketchSpec("visits", tuple(features), kernel, **{"budget": Budget(epsilon="2"), **given})
 
     def release(session: Session) -> object:
-        made = session.sketch.build(spec, key="k")
+        made = session.sketch.build(spec, key=_key(spec))
         return made.counters.tobytes() if hasattr(made, "counters") else None
 
     return Kind(spec, release)
@@ -58,17 +64,17 @@ def _sketch(kernel: Any, features: Sequence[str], **given: Any) -> Kind:
 
 def _share(bounds: tuple[int, int] = (-5, 5), **given: Any) -> Kind:
     spec = ShareSpec(**{"table": "visits", "label": "ill", "features": ("age", "ward", "dose"), **given})
-    return Kind(spec, lambda session: session.share.release(spec, key="k") and None, bounds)
+    return Kind(spec, lambda session: session.share.release(spec, key=_key(spec)) and None, bounds)
 
 
 def _moments(**given: Any) -> Kind:
     spec = MomentsSpec("visits", ("age",), "dose", Budget(epsilon="2"), **given)
-    return Kind(spec, lambda session: str(session.sketch.regress(spec, key="k")))
+    return Kind(spec, lambda session: str(session.sketch.regress(spec, key=_key(spec))))
 
 
 def _offer(features: Sequence[str], keys: Sequence[KeyOf] = (), **given: Any) -> Kind:
     spec = OfferSpec("visits", tuple(features), tuple(keys), budget=Budget(epsilon="2"), **given)
-    return Kind(spec, lambda session: session.search.offer(spec, key="k") and None)
+    return Kind(spec, lambda session: session.search.offer(spec, key=_key(spec)) and None)
 
 
 def kinds(budget: Budget) -> dict[str, Kind]:

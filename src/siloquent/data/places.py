@@ -14,12 +14,19 @@ from sqlglot import exp
 
 from siloquent.data.engines.base import SourceKind
 from siloquent.schema import OUTSIDE, Attribute
-from siloquent.schema.reading import EARLIEST, FALSE_WORDS, LATEST, MOMENT, NUMBER, TRUE_WORDS, microseconds
+from siloquent.schema.reading import (
+    EARLIEST,
+    FALSE_WORDS,
+    LATEST,
+    MAX_TEXT,
+    MOMENT,
+    NUMBER,
+    TRUE_WORDS,
+    microseconds,
+)
 
 MOST_CASES = 128
 """Categories with more values are looked up in a relation instead of a CASE."""
-MOST_TEXT = 2**16
-"""Bytes of a text whose attribute does not say how long it may be; a longer one is NULL."""
 DAY = 86_400_000_000
 HOUR = 3_600_000_000
 _TIMESTAMP = exp.DataType.build("TIMESTAMP", dialect="duckdb")
@@ -68,7 +75,10 @@ def try_cast(value: exp.Expr, kind: str | exp.DataType) -> exp.Expr:
 
 def read(column: Column) -> exp.Expr:
     """The column as what its kind says: double, microseconds, 0 or 1, text; NULL where it cannot be read."""
-    attribute, value = column.attribute, name(column.source)
+    attribute = column.attribute
+    value: exp.Expr = name(column.source)
+    if column.kind == "text" and attribute.kind != "category":
+        value = _short(_text(value), attribute.max_bytes or MAX_TEXT)
     if attribute.function:
         return _derived(attribute.function, value, column.kind)
     if attribute.is_numeric:
@@ -79,7 +89,7 @@ def read(column: Column) -> exp.Expr:
         return _truth(value, column.kind)
     if attribute.kind == "id":
         return _case((exp.not_(exp.IsNan(this=value)), value)) if column.kind == "real" else value
-    return _short(_text(value), attribute.max_bytes or MOST_TEXT) if attribute.kind == "text" else _text(value)
+    return value if attribute.kind == "text" else _text(value)
 
 
 def place(column: Column) -> exp.Expr:

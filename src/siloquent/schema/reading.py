@@ -24,6 +24,8 @@ MOMENT = (
     "(?:[ T](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.][0-9]{1,6})?)?)?)(?:Z|[+]00(?::?00)?)? *$"
 )
 """A date, or a date and a time of day, in UTC where it says so; a text with another zone cannot be read."""
+MAX_TEXT = 2**16
+"""Bytes of a text that is read at all; a longer one is NULL, or a category's value that is not listed."""
 TRUE_WORDS = ("true", "t", "yes", "y", "1")
 FALSE_WORDS = ("false", "f", "no", "n", "0")
 EARLIEST = datetime(1, 1, 1)
@@ -44,6 +46,15 @@ def microseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
+def is_long(text: str) -> bool:
+    """Whether ``text`` has more than ``MAX_TEXT`` bytes in UTF-8, and so is not read.
+
+    >>> is_long("9" * 65_536), is_long("\u0669" * 32_769)
+    (False, True)
+    """
+    return len(text) > MAX_TEXT // 4 and len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT
+
+
 def read_number(value: object) -> float | None:
     """``value`` as a double; None for what is no number and for NaN. Numbers beyond doubles are infinite.
 
@@ -51,7 +62,7 @@ def read_number(value: object) -> float | None:
     (-150.0, None, None)
     """
     if isinstance(value, str):
-        found = _NUMBER.fullmatch(value)
+        found = None if is_long(value) else _NUMBER.fullmatch(value)
         return float(found[1]) if found else None
     if not isinstance(value, (int, float, Decimal, Fraction, np.integer, np.floating, np.bool_)):
         return None
@@ -71,7 +82,7 @@ def read_boolean(value: object) -> bool | None:
     (True, False, None)
     """
     if isinstance(value, str):
-        word = value.strip(" ").lower()
+        word = "" if is_long(value) else value.strip(" ").lower()
         return True if word in TRUE_WORDS else False if word in FALSE_WORDS else None
     return {0.0: False, 1.0: True}.get(read_number(value))  # type: ignore[arg-type]
 
@@ -100,7 +111,7 @@ def read_moment(value: object) -> int | None:
 
 def _moment(value: Any) -> int | None:
     if isinstance(value, str):
-        found = _MOMENT.fullmatch(value)
+        found = None if is_long(value) else _MOMENT.fullmatch(value)
         try:
             return microseconds(datetime.fromisoformat(found[1])) if found else None
         except ValueError:  # such as 30 February

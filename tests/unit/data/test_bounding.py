@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from siloquent.data import Limits, open_source
-from siloquent.errors import DataError, SchemaError
+from siloquent.errors import SchemaError
 from siloquent.schema import Block
 from unit.data.clinic import clinic_schema, full_block, on_engine, opened, visits
 
@@ -103,10 +103,3 @@ def test_a_table_too_large_to_keep_is_read_anew_and_gives_the_same() -> None:
     blocks = [full_block(schema, "ward"), full_block(schema, "age", "smoker")]
     for a, b in zip(small.counts(blocks, permit), large.counts(blocks, other), strict=True):
         assert a.tolist() == b.tolist()
-
-
-def test_more_rows_than_the_limit_are_refused() -> None:
-    schema = clinic_schema()
-    table, permit = on_engine(schema, open_source(schema, None, frame=visits(50), limits=Limits(rows=49)))
-    with pytest.raises(DataError):
-        table.counts([Block((), ())], permit)

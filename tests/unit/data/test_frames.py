@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from siloquent.data import Limits
 from siloquent.data.sources.frames import arrow_table
 from siloquent.errors import DataError, SchemaError, UnknownName
 from siloquent.schema import Block
+from siloquent.schema.build import parse_schema
 from unit.data.clinic import clinic_schema, full_block, opened, visits
 
 
@@ -57,11 +60,76 @@ def test_what_is_no_frame_is_refused(frame: object) -> None:
         opened(clinic_schema(), frame)
 
 
-def test_a_column_of_mixed_types_is_named_without_its_values() -> None:
-    with pytest.raises(SchemaError, match=r"column 'age' .* mixed types.*astype") as caught:
-        opened(clinic_schema(), pd.DataFrame({"age": [1, "secret", 2.5]}))
-    assert "secret" not in str(caught.value)
-    assert caught.value.__cause__ is caught.value.__context__ is None
+MIXED = [
+    3,
+    3.0,
+    "3",
+    np.int64(3),
+    Decimal(3),
+    np.float32(3),
+    "secret",
+    [3],
+    b"3",
+    None,
+    float("nan"),
+    2**4000,
+    "\ud800",
+]
+
+
+@pytest.mark.parametrize(
+    "frame", [pd.DataFrame, lambda c: pl.DataFrame({n: pl.Series(v, dtype=pl.Object) for n, v in c.items()})]
+)
+def test_a_value_of_a_mixed_column_is_read_by_itself(frame: Callable[[dict[str, Any]], Any]) -> None:
+    schema = parse_schema(MIXED_SCHEMA)
+    table, permit = opened(schema, frame({"age": MIXED, "code": MIXED, "day": [date(2024, 1, 2), *MIXED[1:]]}))
+    ages, codes, days = table.counts([full_block(schema, name) for name in ("age", "code", "day")], permit)
+    assert ages.tolist() == [0, 0, 0, 6, 1, 6]  # 2^4000 is the highest; six cannot be read
+    assert codes.tolist() == [6, 3, 4]
+    assert days.tolist() == [0, 1, 12]
+
+
+def test_one_missing_value_changes_nothing_for_whole_numbers_that_pandas_makes_floats() -> None:
+    schema = parse_schema(MIXED_SCHEMA)
+    counted = []
+    for last in (3, None):
+        rows = pd.DataFrame({"age": [3] * 9 + [last], "code": [3] * 9 + [last], "day": ["2024-01-02"] * 10})
+        table, permit = opened(schema, rows)
+        counted.append([table.counts([full_block(schema, name)], permit)[0].tolist() for name in ("age", "code")])
+    assert counted == [[[0, 0, 0, 10, 0, 0], [10, 0, 0]], [[0, 0, 0, 9, 0, 1], [9, 0, 1]]]
+
+
+def test_a_text_that_is_not_utf_8_is_null_and_takes_no_other_along() -> None:
+    schema = parse_schema(MIXED_SCHEMA)
+    raw = pa.chunked_array([[b"3", b"\xff"], [b"3", None, b"\xed\xa0\x80"]], pa.binary())
+    kinds = [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())]
+    for kind in kinds:
+        if kind == kinds[1]:
+            texts = pa.chunked_array([c.cast(pa.large_binary()).view(kind) for c in raw.chunks])
+        else:
+            texts = pa.chunked_array([c.view(pa.string()) for c in raw.chunks])
+            texts = texts.dictionary_encode() if kind == kinds[2] else texts
+        rows = pa.table({"age": texts, "code": texts, "day": texts})
+        table, permit = opened(schema, rows)
+        assert table.counts([full_block(schema, "code")], permit)[0].tolist() == [2, 0, 3]
+        assert table.counts([full_block(schema, "age")], permit)[0].tolist() == [0, 0, 0, 2, 0, 3]
+
+
+MIXED_SCHEMA = """
+format = 1
+attribute = [
+  { name = "age", type = "integer", lo = 0, hi = 4, outside = "clamp", null = "cell" },
+  { name = "code", type = "category", values = ["3"], other = "cell", null = "cell" },
+  { name = "day", type = "date", lo = 2024-01-01, hi = 2024-01-02, outside = "drop", null = "cell" },
+]
+[table]
+name = "t"
+adjacency = "add-remove"
+unit = { kind = "row" }
+[budget]
+accountant = "pure"
+epsilon = "100"
+"""
 
 
 def test_two_columns_of_one_name_are_refused() -> None:
@@ -115,8 +183,8 @@ def test_more_columns_than_the_limit_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("offsets", "data"),
-    [([0, 1, 2**31 - 1, 3], b"ABC"), ([0, 2, 1, 3], b"ABC"), ([0, 1, 2, 3], b"A\xffC")],
-    ids=["beyond the end", "backwards", "no UTF-8"],
+    [([0, 1, 2**31 - 1, 3], b"ABC"), ([0, 2, 1, 3], b"ABC"), ([0, 2, 1, 3], b"A\xffC")],
+    ids=["beyond the end", "backwards", "backwards and no UTF-8"],
 )
 def test_buffers_that_are_not_right_are_never_read(offsets: list[int], data: bytes) -> None:
     rows = visits(3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 from benchmarks.hostile_parquet import Node, footer_of, with_footer
 from siloquent.data import Limits, PrivateTable, open_source
 from siloquent.data.sources.files import source_file
-from siloquent.data.sources.parquet import Suspicious, check_parquet, parquet_header
+from siloquent.data.sources.parquet import FROM_OUTSIDE, Suspicious, check_parquet, parquet_header
 from siloquent.errors import DataError, SchemaError
 from siloquent.foreign.thrift import CompactReader, Malformed
 from siloquent.schema import Block
@@ -29,14 +30,15 @@ ONE = '{ name = "age", type = "integer", lo = 0, hi = 9, outside = "clamp", null
 TEXT = '{ name = "ward", type = "category", values = ["A"], other = "cell", null = "drop" }'
 
 
-def checked(path: Path, column: str = "age") -> None:
+def checked(path: Path, column: str = "age", limits: Limits | None = None) -> None:
     with duckdb.connect() as connection:
-        check_parquet(connection, source_file(path.name, path.parent, table="t"), Limits(), [column], table="t")
+        file = source_file(path.name, path.parent, table="t")
+        check_parquet(connection, file, limits or Limits(), [column], table="t")
 
 
 def refusal(path: Path, column: str = "age") -> str:
     with pytest.raises(Suspicious) as caught:
-        checked(path, column)
+        checked(path, column, FROM_OUTSIDE)
     return str(caught.value)
 
 
@@ -124,6 +126,8 @@ def test_a_footer_that_lies_is_found_out(tmp_path: Path, lie: str) -> None:
     make, expected = LIES[lie]
     path = make(tmp_path / "t.parquet")
     with pytest.raises((Suspicious, Malformed), match=expected):
+        checked(path, limits=FROM_OUTSIDE)
+    with pytest.raises((Suspicious, Malformed)):
         checked(path)
 
 
@@ -169,10 +173,39 @@ def test_a_large_dictionary_of_short_texts_is_read(tmp_path: Path) -> None:
     assert table.counts([full_block(table.schema, "ward")], permit)[0].tolist() == [0, 20_000]
 
 
-def test_texts_that_share_a_prefix_are_refused_where_that_could_grow(tmp_path: Path) -> None:
+def test_texts_that_share_a_prefix_are_refused_from_outside_where_that_could_grow(tmp_path: Path) -> None:
     page = Page(b"x" * 60_000, 10_000, encoding=DELTA_BYTE_ARRAY)
     forge(tmp_path / "t.parquet", [page], rows=10_000, name="ward", physical=BYTE_ARRAY)
     assert "DELTA_BYTE_ARRAY" in refusal(tmp_path / "t.parquet", "ward")
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"column_encoding": {"ward": "DELTA_BYTE_ARRAY"}, "use_dictionary": False}], ids=str
+)
+def test_one_text_of_a_hundred_megabytes_takes_no_other_row_along(tmp_path: Path, options: dict[str, Any]) -> None:
+    path, counted = tmp_path / "t.parquet", []
+    for last in ("A", "x" * 100_000_000):
+        pq.write_table(pa.table({"ward": ["A"] * 5_000 + [last]}), path, **options)
+        table, permit = opened(clinic_schema(attributes=TEXT, source=f"parquet:{path}"))
+        counted.append(table.counts([full_block(table.schema, "ward")], permit)[0].tolist())
+        with contextlib.suppress(DataError):
+            assert parquet_header(path) == ["ward"]
+    assert counted == [[5_001, 0], [5_000, 1]]
+
+
+@pytest.mark.parametrize(
+    "unit", ['{ kind = "row" }', '{ kind = "user", column = "ward", max_rows = 2 }'], ids=["row", "user"]
+)
+def test_a_text_that_is_not_utf_8_takes_no_other_row_along(tmp_path: Path, unit: str) -> None:
+    raw = pa.array([b"A?", b"A?", b"A\xff", b"A\xfe", "\u00e4".encode(), None], pa.binary())
+    pq.write_table(pa.table({"ward": raw.view(pa.string()), "age": range(6)}), tmp_path / "t.parquet")
+    declared = clinic_schema(
+        attributes='{ name = "ward", type = "id" }, ' + ONE, source=f"parquet:{tmp_path}/t.parquet", unit=unit
+    )
+    table, permit = opened(declared)
+    counted = table.counts([full_block(table.schema, "age")], permit)[0].tolist()
+    # Two users whose ids are not UTF-8 are no users: shown alike, they would share what one of them may add.
+    assert counted == [1, 1, 1, 1, 1, 1, 0, 0, 0, 0] if '"row"' in unit else [1, 1, 0, 0, 1, 0, 0, 0, 0, 0]
 
 
 def test_columns_that_are_not_declared_may_be_as_they_like(tmp_path: Path) -> None:
@@ -217,14 +250,14 @@ from pathlib import Path
 from benchmarks.hostile_parquet import Node, footer_of, with_footer
 from siloquent.data import Limits, PrivateTable, open_source
 from siloquent.data.sources.files import source_file
-from siloquent.data.sources.parquet import Suspicious, check_parquet
+from siloquent.data.sources.parquet import FROM_OUTSIDE, Suspicious, check_parquet
 connection = duckdb.connect(config={"threads": 1})
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 2**28, used + 2**28))
 for name in ("page", "dictionary", "prefix"):
     try:
         file = source_file(f"{name}.parquet", Path(sys.argv[1]), table="t")
-        check_parquet(connection, file, Limits(), ["age"], table="t")
+        check_parquet(connection, file, FROM_OUTSIDE, ["age"], table="t")
         sys.stdout.write("read ")
     except Suspicious:
         sys.stdout.write("refused ")

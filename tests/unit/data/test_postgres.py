@@ -187,14 +187,49 @@ def test_rows_are_read_once_and_in_a_transaction_that_cannot_write(database: Any
 
 
 @pytest.mark.postgres
-def test_more_rows_than_the_limit_are_refused(database: Any, workspace: Workspace) -> None:
-    fill(database, visits(50))
-    schema = clinic_schema(source="postgres:clinic#visits")
-    ledger = ledger_for(schema)
-    engine = open_source(schema, workspace, limits=Limits(rows=40))
-    table = PrivateTable(schema, engine, ledger, salt=SALT)
-    with pytest.raises(DataError):
-        table.counts([Block((), ())], permit_of(ledger, schema.account))
+def test_a_table_that_does_not_fit_into_memory_is_sent_anew_and_counts_the_same(
+    database: Any, workspace: Workspace
+) -> None:
+    fill(database, visits(5_000))
+    schema = clinic_schema(source="postgres:clinic#visits", unit=USER)
+    counted, notes = [], []
+    for kept in (2**31, 2**14):  # the latter holds neither the texts nor the places
+        ledger = ledger_for(schema)
+        engine = open_source(schema, workspace, limits=Limits(kept_bytes=kept))
+        table, permit = PrivateTable(schema, engine, ledger, salt=SALT), permit_of(ledger, schema.account)
+        counted.append([table.counts([full_block(schema, name)], permit)[0].tolist() for name in ("age", "ward")])
+        notes.append(sorted(str(one) for batch in table.rows(["note"], permit) for one in batch.column(0).to_pylist()))
+        table.close()
+    assert counted[0] == counted[1]
+    assert notes[0] == notes[1]
+    assert sum(counted[0][0]) > 0
+
+
+@pytest.mark.postgres
+def test_a_database_that_holds_any_bytes_loses_no_other_row(
+    database: Any, workspace: Workspace, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import psycopg
+
+    database.execute("CREATE DATABASE bytes ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'")
+    dsn = postgres_dsn.rpartition("/")[0] + "/bytes"
+    try:
+        with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+            connection.execute(
+                "CREATE TABLE visits (patient bigint, age int, weight int, ward text, smoker text, day date, note text)"
+            )
+            connection.execute("SET client_encoding = 'SQL_ASCII'")
+            connection.execute(
+                "INSERT INTO visits SELECT i, 7, 1, 'a', 't', '2024-01-01', chr(65) FROM generate_series(1, 5) i"
+            )
+            connection.execute(rb"INSERT INTO visits (patient, age, ward) VALUES (8, 7, E'\xff')")
+        monkeypatch.setenv("CLINIC_DSN", dsn)
+        table, permit = table_of(workspace)
+        age = table.schema.domain["age"].index(7)
+        assert table.counts([full_block(table.schema, "age")], permit)[0][age] == 6
+        table.close()
+    finally:
+        database.execute("DROP DATABASE bytes WITH (FORCE)")
 
 
 @pytest.mark.postgres

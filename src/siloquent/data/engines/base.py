@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar
 
 from siloquent.errors import DataError, SiloquentError
+from siloquent.schema.reading import MAX_TEXT
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,13 +46,26 @@ def _half_of_memory() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of a source is read before it is refused, and what one table may hold in memory."""
+    """What one table may hold in memory, and how much of a source is read.
 
-    rows: int = 2**31
+    The defaults bound what a declaration or a writer's settings decide, never what rows hold: a bound that one row more
+    can pass tells whether that row is there. The others are for files from outside, which are refused before they are
+    anybody's source.
+
+    Attributes:
+        page_bytes: Of a Parquet page whose values all have one width.
+        text_bytes: Of one that holds texts, where a single long text makes a page; the format's own most.
+        shared_bytes: Of a page of texts that share prefixes, if each were as long as the page; None: no bound.
+        rows: Of a file; None: no bound.
+    """
+
     columns: int = 4_096
     line_bytes: int = 2**20
     page_bytes: int = 2**26
-    value_bytes: int = 2**16
+    text_bytes: int = 2**31 - 1
+    shared_bytes: int | None = None
+    rows: int | None = None
+    value_bytes: int = MAX_TEXT
     memory_bytes: int = field(default_factory=_half_of_memory)
     kept_bytes: int = 2**31
     threads: int = min(4, os.cpu_count() or 1)

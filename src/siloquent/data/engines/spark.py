@@ -115,11 +115,17 @@ class SparkEngine:
 
 
 def _by_bytes(rows: DataFrame) -> DataFrame:
-    """``rows`` whose texts are compared by their bytes: a collation would melt users whose ids differ in case."""
-    from pyspark.sql.functions import col, collate
+    """``rows`` whose texts are compared by their bytes, and NULL where they are not UTF-8.
+
+    A collation would melt users whose ids differ in case, and Arrow fails over all rows for one such text.
+    """
+    from pyspark.sql.functions import col, collate, try_validate_utf8
+    from pyspark.sql.types import StringType
 
     shown = [
-        collate(quoted, "UTF8_BINARY").alias(field.name) if " collate " in field.dataType.simpleString() else quoted
+        try_validate_utf8(collate(quoted, "UTF8_BINARY")).alias(field.name)
+        if isinstance(field.dataType, StringType)
+        else quoted
         for field in rows.schema.fields
         for quoted in [col(f"`{field.name.replace('`', '``')}`")]
     ]

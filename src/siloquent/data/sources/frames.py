@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from siloquent.data.engines.base import Limits, quiet
+from siloquent.data.sources.objects import had_whole_numbers, has_objects, texts_of
 from siloquent.errors import SchemaError
 from siloquent.schema.reading import EARLIEST, LATEST, microseconds
 
@@ -15,15 +16,18 @@ if TYPE_CHECKING:
 _UTC = ("UTC", "ETC/UTC", "GMT", "Z", "ZULU", "+00:00")
 
 
-def arrow_table(frame: Any, limits: Limits, columns: Iterable[str], *, table: str) -> pa.Table:
+def arrow_table(
+    frame: Any, limits: Limits, columns: Iterable[str], *, table: str, by_text: Iterable[str] = ()
+) -> pa.Table:
     """``frame`` as an Arrow table.
 
     Args:
         columns: The columns that will be read.
+        by_text: Those of them whose values are told apart by their texts: ids and categories.
         frame: A pyarrow table, batch or reader; a pandas, polars or other frame that narwhals knows, lazy ones too; or
             any object with ``__arrow_c_stream__``.
     Raises:
-        SchemaError: It is none of these, or has two columns of one name, or too many, or one of mixed types.
+        SchemaError: It is none of these, or has two columns of one name, or too many.
         DataError: It cannot be turned into Arrow otherwise, or its buffers are not right.
     """
     import narwhals.stable.v2 as nw
@@ -41,9 +45,7 @@ def arrow_table(frame: Any, limits: Limits, columns: Iterable[str], *, table: st
             fix="pyarrow.table({...}), or give the table a source",
         )
     columns = {column.casefold() for column in columns}
-    if isinstance(known, nw.DataFrame):
-        _require_pure(known, columns, table=table)
-    result = quiet(_converted)(frame, known)
+    result = quiet(_converted)(frame, known, columns, {column.casefold() for column in by_text})
     assert isinstance(result, pa.Table)
     folded = [name.casefold() for name in result.column_names]
     if len(set(folded)) != len(folded):
@@ -68,27 +70,6 @@ def _require_utc(frame: pa.Table, wanted: set[str], *, table: str) -> None:
             )
 
 
-def _require_pure(frame: Any, wanted: set[str], *, table: str) -> None:
-    """Refuse a column of Python objects that Arrow has no one type for; whose frame it is sees its values anyway."""
-    import narwhals.stable.v2 as nw
-    import pyarrow as pa
-
-    for name, kind in frame.collect_schema().items():
-        if kind != nw.Object or name.casefold() not in wanted:
-            continue
-        try:
-            frame[name].to_arrow()
-        except (pa.ArrowException, TypeError, ValueError):
-            error = SchemaError(
-                f"The column {name!r} in the frame of {table!r} holds values of mixed types.",
-                fix=f'give it one type, as with frame["{name}"].astype("string"), before it is handed over',
-            )
-        else:
-            continue
-        error.__suppress_context__ = True
-        raise error
-
-
 def _readable(table: pa.Table, wanted: set[str]) -> pa.Table:
     """``table`` with ``wanted`` columns that can be read to the end, whatever stands in their rows."""
     import pyarrow as pa
@@ -96,11 +77,51 @@ def _readable(table: pa.Table, wanted: set[str]) -> pa.Table:
     for i, field in enumerate(table.schema):
         if field.name.casefold() not in wanted:
             continue
-        # Buffers that point beyond their end would be read there, and a text that is no UTF-8 fails only over rows.
-        table.column(i).validate(full=True)
+        column = table.column(i)
+        if pa.types.is_dictionary(field.type) and _is_text(field.type.value_type):
+            column = pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], field.type.value_type)
+        if _is_text(column.type):
+            column = valid_texts(column)
+        # Buffers that point beyond their end would be read there.
+        column.validate(full=True)
         if pa.types.is_timestamp(field.type) and field.type.unit in ("s", "ms"):
-            table = table.set_column(i, field, _within_years(table.column(i)))
+            column = _within_years(column)
+        table = table.set_column(i, field.with_type(column.type), column)
     return table
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def valid_texts(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """``texts``, those that are not UTF-8 as NULL: DuckDB and Python fail over such a one, and with it over all rows.
+
+    Raises:
+        ArrowInvalid: Offsets point beyond the text.
+    """
+    import pyarrow as pa
+
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = {pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}.get(texts.type, pa.binary())
+        chunks = []
+        for chunk in texts.chunks:
+            whole = chunk.view(raw)
+            whole.validate(full=True)
+            chunks.append(pa.array([_decoded(value) for value in whole.to_pylist()], texts.type))
+        return pa.chunked_array(chunks, texts.type)
+    return texts
+
+
+def _decoded(raw: bytes | None) -> str | None:
+    try:
+        return None if raw is None else raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 def _within_years(moments: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -122,12 +143,24 @@ def _known(frame: Any) -> Any:
     return frame if isinstance(frame, (pa.Table, pa.RecordBatch)) else nw.from_native(frame, pass_through=True)
 
 
-def _converted(frame: Any, known: Any) -> pa.Table:
+def _converted(frame: Any, known: Any, wanted: set[str], by_text: set[str]) -> pa.Table:
     import narwhals.stable.v2 as nw
     import pyarrow as pa
 
     if isinstance(known, nw.LazyFrame):
         known = known.collect()
-    if isinstance(known, nw.DataFrame):
+    if not isinstance(known, nw.DataFrame):
+        return frame if isinstance(frame, pa.Table) else pa.RecordBatchReader.from_stream(frame).read_all()
+    native = {name: nw.to_native(known[name]) for name in known.columns}
+    objects = [name for name, column in native.items() if has_objects(column.dtype)]
+    floats = [n for n, column in native.items() if n.casefold() in by_text and had_whole_numbers(column.dtype)]
+    texts = {
+        name: texts_of(native[name].to_list()) if name.casefold() in wanted else pa.nulls(len(known))
+        for name in (*objects, *floats)
+    }
+    if not texts:
         return known.to_arrow()
-    return frame if isinstance(frame, pa.Table) else pa.RecordBatchReader.from_stream(frame).read_all()
+    rest = known.drop(list(texts))
+    typed = rest.to_arrow() if rest.columns else None
+    columns = {name: texts[name] if name in texts else typed.column(name) for name in known.columns}  # type: ignore[union-attr]
+    return pa.table(columns)

@@ -39,7 +39,7 @@ def open_source(
     if frame is not None:
         from siloquent.data.sources.frames import arrow_table
 
-        arrow = arrow_table(frame, limits, _stored(schema), table=schema.name)
+        arrow = arrow_table(frame, limits, _stored(schema), table=schema.name, by_text=_told_apart(schema))
         digest = digest_of_frame(arrow, _stored(schema))
         return DuckDBEngine(arrow=arrow, limits=_limits_for(arrow.nbytes, limits), digest=digest)
     if not schema.source:
@@ -125,6 +125,11 @@ def _listed(schema: TableSchema) -> list[str]:
     return [attribute.name for attribute in schema.domain if attribute.kind == "category"]
 
 
+def _told_apart(schema: TableSchema) -> list[str]:
+    """The names of the columns whose values are told apart by their texts."""
+    return [attribute.name for attribute in schema.domain if attribute.kind in ("category", "id")]
+
+
 def _limits_for(size: int, limits: Limits) -> Limits:
     """A small table is counted faster by one thread: waking the others costs more than they save."""
     return replace(limits, threads=1) if size < SMALL_BYTES else limits
@@ -136,7 +141,15 @@ def _attach(
     if kind == "parquet":
         from siloquent.data.sources.parquet import attach_parquet
 
-        attach_parquet(connection, file, limits, _stored(schema), table=schema.name, listed=_listed(schema))
+        attach_parquet(
+            connection,
+            file,
+            limits,
+            _stored(schema),
+            table=schema.name,
+            listed=_listed(schema),
+            user=schema.unit.column,
+        )
     else:
         from siloquent.data.sources.database import attach_database
 

@@ -3,8 +3,9 @@
 A footer is a claim. A few hundred kilobytes can unpack to terabytes: pages that are larger than the footer says, texts
 that share a prefix, a long text in a dictionary that every row points to. Page headers say the truth, since a reader
 has to allocate what they say; so all of them are walked, and nothing is unpacked. Long texts are cut off row by row
-where they are read: how long one is must not decide whether others count. The footer is read by DuckDB, which reads the
-rows afterwards: two readers would differ on what it says, and pyarrow's ends the whole process over some wrong ones.
+where they are read: how long one is must not decide whether others count. For the same reason, how large a page of
+texts may be is bounded in files from outside alone. The footer is read by DuckDB, which reads the rows afterwards: two
+readers would differ on what it says, and pyarrow's ends the whole process over some wrong ones.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ if TYPE_CHECKING:
 MOST_FOOTER = 2**26
 MOST_UNPACKED = 2**30
 MOST_RATIO = 1_000
-"""A file that says it unpacks to more than ``MOST_UNPACKED`` bytes has at least a thousandth of that itself."""
+"""A file from outside that says it unpacks to more than ``MOST_UNPACKED`` bytes has at least a thousandth of that."""
+FROM_OUTSIDE = Limits(rows=2**31, text_bytes=2**26, shared_bytes=2**27, memory_bytes=2**27, threads=1)
 _DELTA_BYTE_ARRAY = 7
+_BESIDE = '"?"'
 
 
 def attach_parquet(
@@ -49,8 +52,12 @@ def attach_parquet(
     *,
     table: str,
     listed: Iterable[str] = (),
+    user: str = "",
 ) -> None:
     """Make ``SOURCE`` the rows of a Parquet file.
+
+    A text that is not UTF-8 has "?" in place of its wrong bytes: refused, it would take all rows along. Two users could
+    become one that way, so an id of ``user`` that is not UTF-8 is NULL.
 
     A text of more than ``limits.value_bytes`` is cut off where it is read, before anything copies it: a dictionary may
     hold one long text that every row points to.
@@ -59,28 +66,35 @@ def attach_parquet(
         columns: The columns that will be read.
         listed: Those of them whose values are listed: there a text that is too long is one that is not listed, else it
             is NULL.
+        user: The column that says whose a row is, if users are the unit.
     Raises:
         SchemaError: It is not Parquet.
         Suspicious: It claims too much, or more or less than it holds.
     """
     check_parquet(connection, file, limits, columns, table=table)
     path = exp.Literal.string(file.path).sql("duckdb")
-    rows = f"read_parquet({path}, hive_partitioning = false)"
+    rows = f"read_parquet({path}, hive_partitioning = false, utf8_validation = 'replace')"
     wanted, unlisted = {name.casefold() for name in columns}, {name.casefold() for name in listed}
     described = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
-    short = [
-        f"{_bounded_text(exp.column(exp.to_identifier(name, quoted=True)), limits, name.casefold() in unlisted)} "
-        f"AS {exp.to_identifier(name, quoted=True).sql('duckdb')}"
-        for name, kind, *_ in described
-        if kind == "VARCHAR" and name.casefold() in wanted
-    ]
-    replaced = f" REPLACE ({', '.join(short)})" if short else ""
-    connection.execute(f"CREATE VIEW {SOURCE} AS SELECT *{replaced} FROM {rows}")
+    texts = [name for name, kind, *_ in described if kind == "VARCHAR" and name.casefold() in wanted]
+    shown = {name: _bounded_text(_quoted(name), limits, name.casefold() in unlisted) for name in texts}
+    for name in texts:
+        if name.casefold() == user.casefold():
+            # Wrong bytes are replaced in one reading and left out in the other: only right texts are the same in both.
+            rows += f" POSITIONAL JOIN (SELECT {_quoted(name)} AS {_BESIDE} FROM {rows.replace('replace', 'ignore')})"
+            shown[name] = f"CASE WHEN {_BESIDE} = {_quoted(name)} THEN {shown[name]} END"
+    replaced = f" REPLACE ({', '.join(f'{text} AS {_quoted(name)}' for name, text in shown.items())})" if shown else ""
+    without = f" EXCLUDE ({_BESIDE})" if _BESIDE in rows else ""
+    connection.execute(f"CREATE VIEW {SOURCE} AS SELECT *{without}{replaced} FROM {rows}")
 
 
-def _bounded_text(text: exp.Column, limits: Limits, is_listed: bool) -> str:
-    """``text`` in DuckDB's SQL; where it is too long, NULL or, ``is_listed``, a text that no list can hold."""
-    column, most = text.sql("duckdb"), limits.value_bytes
+def _quoted(name: str) -> str:
+    return exp.to_identifier(name, quoted=True).sql("duckdb")
+
+
+def _bounded_text(column: str, limits: Limits, is_listed: bool) -> str:
+    """The text ``column`` in DuckDB's SQL; where it is too long, NULL or, ``is_listed``, a text no list can hold."""
+    most = limits.value_bytes
     other = f"repeat('?', {most + 1})" if is_listed else "NULL"
     return f"CASE WHEN strlen({column}) > {most} THEN {other} ELSE {column} END"
 
@@ -143,8 +157,12 @@ def _check_footer(
         raise Suspicious("a row group has more or fewer columns than the file")
     if not all(chunk.lies_within(size) for chunk in chunks):
         raise Suspicious("a column chunk lies where it cannot")
-    if rows > limits.rows or min(groups.values(), default=0) < 0 or sum(groups.values()) != rows:
-        raise Suspicious(f"more than {limits.rows} rows, or row groups that do not add up to the rows")
+    if min(groups.values(), default=0) < 0 or sum(groups.values()) != rows:
+        raise Suspicious("row groups do not add up to the rows")
+    if limits.rows is None:
+        return
+    if rows > limits.rows:
+        raise Suspicious(f"more than {limits.rows} rows")
     unpacked = rows * columns * 8
     if unpacked > max(MOST_UNPACKED, size * MOST_RATIO):
         raise Suspicious(f"{size} bytes say that they unpack to {unpacked}")
@@ -152,9 +170,10 @@ def _check_footer(
 
 def _check_chunk(opened: BinaryIO, chunk: Chunk, limits: Limits) -> None:
     values = unpacked = 0
+    most = limits.text_bytes if chunk.kind == "BYTE_ARRAY" else limits.page_bytes
     for page in walk_pages(opened, chunk):
         unpacked += page.unpacked
-        if not 0 <= page.unpacked <= limits.page_bytes or unpacked > chunk.unpacked:
+        if not 0 <= page.unpacked <= most or unpacked > chunk.unpacked:
             raise Suspicious("a page is too large, or larger than the footer says")
         if page.kind != DICTIONARY:
             values += page.values
@@ -165,7 +184,8 @@ def _check_chunk(opened: BinaryIO, chunk: Chunk, limits: Limits) -> None:
 
 def _check_data(page: Page, limits: Limits) -> None:
     # Each value may repeat the beginning of the one before, so the header bounds nothing but the product.
-    if page.encoding == _DELTA_BYTE_ARRAY and page.unpacked * page.values > 2 * limits.page_bytes:
+    most = limits.shared_bytes
+    if most is not None and page.encoding == _DELTA_BYTE_ARRAY and page.unpacked * page.values > most:
         raise Suspicious("texts share prefixes (DELTA_BYTE_ARRAY), so their size cannot be known: use another encoding")
 
 
@@ -180,7 +200,7 @@ def parquet_header(path: Path) -> list[str]:
 
     straight = path.resolve()
     file = source_file(straight.name, straight.parent, table=path.stem)
-    limits, file_name = Limits(memory_bytes=2**27, threads=1), path.stem
+    limits, file_name = FROM_OUTSIDE, path.stem
 
     def attach(connection: duckdb.DuckDBPyConnection) -> None:
         with open(file.path, "rb") as opened:

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from siloquent.data.engines.base import Limits, SourceKind, quiet
+from siloquent.data.sources.frames import valid_texts
 from siloquent.errors import MissingExtra, SchemaError, UnknownName
 
 if TYPE_CHECKING:
     import psycopg
     import pyarrow as pa
 
+    from siloquent.data.engines.duckdb import Streamable
     from siloquent.schema.workspace import Workspace
 
 TIMEOUT_SECONDS = 600
@@ -115,19 +117,42 @@ class PostgresTable:
         return pa.table({name: pa.array([], pa.string()) for name in self._columns})
 
     @quiet
-    def rows(self) -> pa.Table:
-        """The rows with the declared columns, as text of at most ``limits.value_bytes``; see ``listed``."""
+    def rows(self) -> Streamable:
+        """The rows with the declared columns, as text of at most ``limits.value_bytes``; see ``listed``.
+
+        Kept in memory where they fit; else sent anew each time they are read. How many rows there are must not decide
+        whether there is an answer.
+        """
         import pyarrow as pa
 
-        names = self._wanted or ["nothing"]
-        batches, rows, size = [], 0, 0
-        with self._connected() as connection, connection.cursor() as cursor, cursor.copy(self._copy()) as copy:
-            for batch in _parsed(iter(copy), names, self._limits):
-                batches.append(batch)
-                rows, size = rows + batch.num_rows, size + batch.nbytes
-                if rows > self._limits.rows or size > self._limits.kept_bytes:
-                    raise ValueError(f"more than {self._limits.rows} rows or {self._limits.kept_bytes} bytes")
-        return pa.Table.from_batches(batches, pa.schema([(name, pa.string()) for name in names]))
+        batches, size = [], 0
+        for batch in self._batches():
+            batches.append(batch)
+            size += batch.nbytes
+            if size > self._limits.kept_bytes:
+                return self
+        found: Streamable = pa.Table.from_batches(batches, self._sent)
+        return found
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows as they are now."""
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_batches(self._sent, self._batches()).__arrow_c_stream__(requested_schema)
+
+    @property
+    def _sent(self) -> pa.Schema:
+        import pyarrow as pa
+
+        return pa.schema([(name, pa.string()) for name in self._wanted or ["nothing"]])
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        with self._connected() as connection, connection.cursor() as cursor:
+            if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
+                # Such a database holds any bytes; asked for UTF-8, it fails over the first row that is not.
+                cursor.execute("SET LOCAL client_encoding = 'SQL_ASCII'")
+            with cursor.copy(self._copy()) as copy:
+                yield from _parsed(iter(copy), self._sent.names, self._limits)
 
     @quiet
     def _look(self) -> tuple[dict[str, tuple[SourceKind, str]], list[str]]:
@@ -250,6 +275,8 @@ def _parsed(blocks: Iterator[Any], names: Sequence[str], limits: Limits) -> Iter
             null_values=[""],
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
+            check_utf8=False,
         ),
     ) as reader:
-        yield from reader
+        for batch in reader:
+            yield from pa.table([valid_texts(pa.chunked_array([one])) for one in batch], list(names)).to_batches()

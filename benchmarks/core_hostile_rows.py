@@ -1,0 +1,86 @@
+"""Hostile rows in every source, against every release: one more of them changes nothing but what it may.
+
+A release is drawn on a table and played again with the same noise on the table with the hostile row. Other rows count
+as before, the loss is paid for, and all that is public is the same bit by bit.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.hostile.kinds import kinds
+from benchmarks.hostile.sources import Arrow, Csv, DuckDB, Gzipped, Pandas, Parquet, Polars, Postgres, Source, Spark
+from benchmarks.hostile.trial import SETTINGS, Compared, compare, disagreements
+from benchmarks.row import Options, Row
+from scripts.postgres import throwaway_postgres
+
+FILES = (Csv, Gzipped, Parquet, DuckDB, Arrow, Pandas, Polars)
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+def rows(options: Options) -> Iterator[Row]:
+    """The rows of this module."""
+    if not options.wants("hostile-rows"):
+        return
+    begun, found, names = time.process_time(), Compared(), []
+    every = list(kinds())
+    with ExitStack() as stack:
+        for source in sources(Path(stack.enter_context(tempfile.TemporaryDirectory())).resolve(), stack):
+            names.append(source.name)
+            for number, setting in enumerate(SETTINGS):
+                # Each kind in two settings: rows of their own or in another's place, of row and of user tables.
+                chosen = [
+                    kind for place, kind in enumerate(every) if (place + number) % 4 < (1 if options.quick else 2)
+                ]
+                compare(source, setting, chosen[:: 8 if options.quick else 1], found)
+    releases = {name for _, _, name in found.combinations}
+    spent = time.process_time() - begun
+    how = (
+        f"{len(every)} kinds of rows x {len(names)} sources ({', '.join(names)}) x {len(releases)} releases: "
+        f"{len(found.combinations):,} combinations, {found.count:,} replays in four settings, {spent:.0f} CPU s; "
+        f"first: {found.faults[:3]}"
+    )
+    yield Row("hostile-rows", ours=len(found.faults), goal=0, unit="differences", how=how)
+    differ = list(disagreements(found))
+    how = f"rows of which sources that hold the same values make different rows; first: {differ[:3]}"
+    yield Row("hostile-rows-alike", ours=len(differ), goal=0, unit="kinds and settings", how=how)
+
+
+def sources(folder: Path, stack: ExitStack) -> Iterator[Source]:
+    """All nine, each with a folder of its own; servers start when it is their turn."""
+    for kind in FILES:
+        (own := folder / kind.name).mkdir()
+        yield kind(own)
+    (folder / "postgres").mkdir()
+    yield Postgres(folder / "postgres", stack.enter_context(throwaway_postgres()))
+    (folder / "spark").mkdir()
+    yield Spark(folder / "spark", spark_session(folder / "spark", stack))
+
+
+def spark_session(folder: Path, stack: ExitStack) -> object:
+    """A local Spark whose workers can import this package."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]))
+    builder = SparkSession.builder.master("local[1]").appName("hostile rows")
+    for name, value in {
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Dlog4j2.level=error",
+    }.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    stack.callback(session.stop)
+    return session
