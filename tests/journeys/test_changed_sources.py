@@ -151,6 +151,12 @@ def test_a_replaced_source_is_counted_anew_and_owner_and_answer_are_told(kind: s
     assert place.session.ledger.verify().ok
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_that_nobody_has_asked_about_is_checked_as_ever(kind: str, tmp_path: Path) -> None:
+    report = Place(tmp_path, kind).hold(rows(40)).session.check("people")
+    assert (report.rows, report.is_clean) == (40, True)
+
+
 @pytest.mark.parametrize("accountant", ["pure", "zcdp"])
 @pytest.mark.parametrize("question", [ALL, WARDS, YOUNG, MEDIAN])
 def test_one_row_more_is_another_source_for_every_kind_of_answer(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from siloquent.charging import Charge, request_digest, require_planned
-from siloquent.errors import BudgetExceeded, DataError, MissingExtra, RequestError, SchemaError
+from siloquent.errors import BudgetExceeded, DataError, MissingExtra, RequestError, SchemaError, UnknownName
 from siloquent.explore.estimate import Progress, assemble, completed, nothing_new, reads_rows, rehearse
 from siloquent.explore.measure import measure
 from siloquent.explore.plan.cheaper import as_paid, sharper, wish_of, with_reuse
@@ -106,7 +106,11 @@ def changed_since(session: Session, table: str) -> int:
         For the table's owner and whoever asks: that a source was replaced, and nothing about its rows.
     """
     schema = session.schema(table)
-    return _about_these_rows(session, schema, recall(session.ledger, schema.account)).changed
+    try:
+        found = recall(session.ledger, schema.account)
+    except UnknownName:  # nobody has asked anything yet
+        return 0
+    return _about_these_rows(session, schema, found).changed
 
 
 def _second(session: Session, progress: Progress, asked: Charge, limit: Cost) -> Progress:
