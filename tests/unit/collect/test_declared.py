@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from siloquent.collect import (
     predict,
     read_collection,
 )
+from siloquent.collect.plan.sets import places_of_points
 from siloquent.errors import SchemaError, SiloquentError, UnknownName
 from unit.collect.shops import FINE, ORDERS, PROFILE, WIDE, collection, shoppers, text
 
@@ -178,3 +180,40 @@ def test_three_services_have_layers_in_common() -> None:
 def test_an_unknown_service_is_named_with_the_nearest() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'orders'"):
         collection(PROFILE, ORDERS).spec.service("order")
+
+
+def test_two_measures_are_asked_for_together_and_three_in_pairs_with_what_filters() -> None:
+    measures = """
+[[service]]
+name = "paid"
+everyone = true
+attribute = [
+  { name = "a", type = "integer", lo = 0, hi = 9, outside = "clamp", null = { value = 0 }, use = "measure" },
+  { name = "b", type = "integer", lo = 0, hi = 9, outside = "clamp", null = { value = 0 }, use = "measure" },
+MORE
+]
+"""
+    two = collection(measures.replace("MORE", ""), scope="pairs")
+    assert {layer.attributes for layer in two.channels[0].layers} == {(0, 1)}
+    third = '  { name = "c", type = "category", values = ["x", "y"], other = "cell", null = "cell" },'
+    three = collection(measures.replace("MORE", third), scope="pairs")
+    assert {layer.attributes for layer in three.channels[0].layers} == {(0, 2), (1, 2)}
+
+
+@pytest.mark.parametrize(("size", "points"), [(2, 2), (10, 2), (10, 4), (25, 7), (1_000, 33)])
+def test_points_are_the_first_place_the_last_and_others_evenly_between(size: int, points: int) -> None:
+    places = places_of_points(size, points).tolist()
+    assert (places[0], places[-1], len(places)) == (0, size - 1, points)
+    gaps = [high - low for low, high in pairwise(places)]
+    assert max(gaps) - min(gaps) <= 1
+
+
+def test_a_service_whose_attributes_have_one_value_each_has_nothing_to_report() -> None:
+    one = """
+[[service]]
+name = "one"
+everyone = true
+attribute = [ { name = "a", type = "integer", lo = 3, hi = 3, outside = "clamp", null = { value = 3 } } ]
+"""
+    with pytest.raises(SchemaError, match="no attribute with two values"):
+        collection(one)

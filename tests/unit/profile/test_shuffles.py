@@ -61,3 +61,18 @@ def test_each_role_shuffles_each_batch(
     large = [(before, after) for before, after in seen if len(before) >= 20]  # 1 order of 20!: below 1e-18
     assert len(large) >= 6
     assert all((before != after) == shuffles and sorted(before) == sorted(after) for before, after in large)
+
+
+@pytest.mark.parametrize(("protocol", "where"), [("padded", chain), ("fast", chain), ("smfd", mixnet)])
+def test_no_two_batches_are_shuffled_by_one_order(monkeypatch: pytest.MonkeyPatch, protocol: str, where: Any) -> None:
+    """With the same order for every query, equal places would be the same value's, or the same row's."""
+    net, keys, real = network(3, 3), [], where.permuted
+
+    def permuted(batch: bytes, key: bytes, **width: int) -> bytes:
+        keys.append(key)
+        return bytes(real(batch, key, **width))
+
+    monkeypatch.setattr(where, "permuted", permuted)
+    run(net, honest(net, [ALIKE] * 3, protocol=protocol))
+    assert len(keys) >= 6
+    assert len(set(keys)) == len(keys)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 import siloquent as sq
 from siloquent.errors import RequestError, SchemaError, SiloquentError, UnknownName
 from siloquent.privacy import accountant
-from siloquent.search import Accuracy, Budget, KeyOf, RequestSpec, plan, request_from_plain, spec_from_plain
+from siloquent.schema import TableSchema
+from siloquent.search import Accuracy, Budget, KeyOf, OfferSpec, RequestSpec, plan, request_from_plain, spec_from_plain
+from siloquent.search.plan.columns import join_key
 from siloquent.search.plan.discovery import proposed, signature
 from unit.search.tables import PURE, ROW, TOML, USER, ZCDP, schema, spec
 
@@ -232,3 +235,41 @@ def test_the_number_of_rows_is_released_without_noise_only_where_it_is_no_secret
     declared = schema(budget=budget) if budget else schema()
     with pytest.raises(RequestError, match="how many rows there are is private"):
         plan(spec(keys=(), shares=("0", "0.2", "0.8"), second_moments="total", budget=Budget(epsilon="0.5")), declared)
+
+
+def declaration(toml: str) -> TableSchema:
+    return sq.read_schema(toml.format(name="t", adjacency="add-remove", size=100, unit=ROW, budget=ZCDP))
+
+
+def test_days_are_no_features_though_they_can_be_counted() -> None:
+    day = 'type = "date", lo = 2024-01-01, hi = 2024-01-31, grid = "day", outside = "drop", null = "drop"'
+    declared = declaration(TOML.replace('{{ name = "kind",', f'{{{{ name = "day", {day} }}}},\n  {{{{ name = "kind",'))
+    with pytest.raises(SchemaError, match="is date; features are numbers"):
+        plan(OfferSpec("t", ("day",), (), budget=Budget(rho="1")), declared)
+    assert plan(OfferSpec("t", ("x",), (KeyOf("day"),), budget=Budget(rho="1")), declared).keys[0].cells == 31
+
+
+@pytest.mark.parametrize(("more", "cells"), [("", 4), (', other = "cell"', 5)])
+@pytest.mark.parametrize("null", ["drop", "cell"])
+def test_a_key_has_a_cell_for_each_declared_value_and_for_what_is_counted_beside_them(
+    more: str, cells: int, null: str
+) -> None:
+    declared = declaration(TOML.replace('"bb"], null = "drop"', f'"bb"]{more}, null = "{null}"'))
+    assert join_key(KeyOf("town"), declared).cells == cells + (null == "cell")
+
+
+def test_keys_are_proposed_by_the_share_of_values_most_first() -> None:
+    own = join_key(KeyOf("town"), schema())
+    other = replace(own, parts=(replace(own.parts[0], values=("aa", "ab", "ba", "zz")),))
+    found = proposed(own, [other, own])
+    assert [place for place, _ in found] == [1, 0]
+    assert found[0][1] > found[1][1]
+
+
+def test_a_budget_that_selects_no_range_is_refused_with_a_way_out() -> None:
+    with pytest.raises(RequestError, match="too small to estimate ranges") as refused:
+        plan(
+            spec(range="quantiles", features=("x",), keys=(), budget=Budget(epsilon="1e-9")),
+            schema(budget=PURE, unit=USER),
+        )
+    assert refused.value.fix == 'range="declared"'

@@ -196,3 +196,20 @@ def test_a_clinic_does_not_run_a_body_that_is_not_what_the_invitation_showed(
     assert refused.value.code == "planner_mismatch"
     assert opened.account("patients").spent.amount == 0
     assert not net.traffic()
+
+
+@pytest.mark.parametrize("method", ["marginals", "gram", "moments"])
+def test_a_gaussian_sum_takes_its_budget_but_for_a_thousandth(tmp_path: Path, method: str) -> None:
+    opened = clinics(tmp_path, ZCDP)["north"]
+    planned = opened.share.explain(summed_spec(method=method, budget=Budget(rho="0.0001")))
+    assert 0.999 * 0.0001 < planned.price <= 0.0001
+
+
+def test_noise_beside_an_average_cell_falls_with_the_number_of_silos(tmp_path: Path) -> None:
+    opened = clinics(tmp_path, ZCDP)["north"]
+    few, many = (
+        opened.share.explain(summed_spec(method="moments", agents=agents, honest=2, budget=Budget(rho="0.1")))
+        for agents in (3, 9)
+    )
+    found = [planned.relative_noise() for planned in (few, many)]
+    assert found[0] == pytest.approx(3 * found[1], rel=1e-6)  # type: ignore[operator]

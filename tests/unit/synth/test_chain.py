@@ -18,7 +18,7 @@ from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.privacy import Cost, SampledGaussian
 from siloquent.privacy.prices import Budget
 from siloquent.privacy.sampling import epsilon_of_steps
-from siloquent.schema import TableSchema
+from siloquent.schema import TableSchema, Unit
 from siloquent.schema.build import parse_schema
 from siloquent.session import Session
 from siloquent.synth.estimate.chain import ChainModel
@@ -122,6 +122,7 @@ def test_replaced_rows_double_what_a_step_must_hide() -> None:
     [
         ({"size_hint": None}, "public number of rows"),
         ({"budget": replace(SCHEMA.budget, delta_events=Fraction(0))}, "keeps no delta"),
+        ({"unit": Unit("user", "ward", 2)}, "protects single rows"),
     ],
 )
 def test_what_the_chain_needs_is_asked_for_before_anything_is_spent(changes: dict[str, object], words: str) -> None:

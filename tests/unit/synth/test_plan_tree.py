@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from siloquent.errors import AccuracyUnreachable, RequestError, UnknownName
+from siloquent.errors import AccuracyUnreachable, ConstraintProblem, RequestError, UnknownName
 from siloquent.privacy import Composed, DiscreteGaussian, ExponentialSelect, rho_of_epsilon
 from siloquent.synth import Budget
 from siloquent.synth.plan.budget import noise_for, selection_for, two_thirds
@@ -194,3 +195,23 @@ def test_columns_take_a_fifth_of_the_budget_and_choices_a_twentieth_of_what_join
         sum(share for name, share in shares.items() if name.startswith(kind)) for kind in ("choices", "counts")
     )
     assert choices == pytest.approx((choices + counts) / 20, rel=0.01)
+
+
+def test_candidates_are_all_pairs_and_each_triple_with_a_target_once() -> None:
+    found = planned(schema(rules=""), targets=("smoker",))
+    place, count = found.names.index("smoker"), len(found.names)
+    triples = [axes for axes in found.candidates if len(axes) == 3]
+    assert len(found.candidates) == len(set(found.candidates)) == math.comb(count, 2) + math.comb(count - 1, 2)
+    assert all(place in axes and len(set(axes)) == 3 for axes in triples)
+
+
+def test_rules_that_meet_over_a_chain_of_columns_are_seen_to_be_in_conflict() -> None:
+    """a = b, b = c and c = d leave no room for a != d, though no two of them share more than one column."""
+    columns = "".join(f'  {{ name = "{name}", type = "boolean", null = "drop" }},\n' for name in "abcd")
+    rules = ["a != b", "b != c", "c != d", "a = d"]
+    listed = ",\n".join(f"  {{ kind = \"denial\", not = '{rule}' }}" for rule in rules)
+    with pytest.raises(ConstraintProblem, match="In conflict"):
+        planned(schema(columns=columns, rules=f"constraint = [\n{listed}\n]\n"))
+    for left_out in range(4):
+        kept = ",\n".join(f"  {{ kind = \"denial\", not = '{rule}' }}" for i, rule in enumerate(rules) if i != left_out)
+        planned(schema(columns=columns, rules=f"constraint = [\n{kept}\n]\n"))
