@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from siloquent.data import PrivateTable
+from siloquent.data import PrivateTable, open_table
 from siloquent.errors import DataError, NotAllowed, RequestError, UnknownName
 from siloquent.ledger import MemoryLedger, Permit
-from siloquent.privacy import Cost, DiscreteLaplace
+from siloquent.privacy import FREE, Composed, Cost, DiscreteLaplace, Disjoint, Event
 from siloquent.schema import Block
 from unit.data.clinic import clinic_schema, full_block, ledger_for, opened, permit_of, visits
 
@@ -266,3 +266,28 @@ def test_a_stream_that_is_not_read_to_its_end_holds_up_nobody() -> None:
     assert table.counts([Block((), ())], permit)[0].tolist() == [2_000]
     assert sum(batch.num_rows for batch in table.rows(["age"], permit)) == 2_000
     assert sum(batch.num_rows for batch in half_read) <= 2_000
+
+
+@pytest.mark.parametrize("other", ["clinic@1", "visits@2", "visits@10", "visit@1"])
+def test_a_permit_of_another_account_of_the_same_ledger_opens_nothing(other: str) -> None:
+    schema = clinic_schema()
+    ledger = ledger_for(schema)
+    assert schema.account == "visits@1"
+    ledger.open_account(other, limit=Cost(10**12), accountant="pure", unit="row", adjacency="add-remove")
+    table = open_table(schema, None, ledger, salt="00", frame=visits(50))
+    for ask in asks(table, permit_of(ledger, other)):
+        with pytest.raises(NotAllowed, match="not of 'visits@1'"):
+            ask()
+    assert table.counts([Block((), ())], permit_of(ledger, schema.account))[0].tolist() == [50]
+
+
+@pytest.mark.parametrize("event", [FREE, Composed((FREE, FREE)), Disjoint((FREE,))], ids=["free", "twice", "disjoint"])
+def test_a_permit_that_paid_for_nothing_opens_nothing(event: Event) -> None:
+    schema = clinic_schema()
+    ledger = ledger_for(schema)
+    table = open_table(schema, None, ledger, salt="00", frame=visits(50))
+    permit = ledger.reserve(schema.account, event, key=None, digest="2" * 64)
+    assert isinstance(permit, Permit)
+    for ask in asks(table, permit):
+        with pytest.raises(NotAllowed, match="paid for nothing"):
+            ask()

@@ -183,6 +183,8 @@ def test_a_refusal_says_policy_and_nothing_else() -> None:
             )
         assert (refused.value.code, refused.value.role) == ("policy_refused", "river")
         assert federation.settled()["river"] == "refused"
+        heard = {name: federation.journals[name].sessions()[0].code for name in ("north", "w1", "w2")}
+        assert heard == dict.fromkeys(("north", "w1", "w2"), "policy_refused")  # the others hear why, too
 
 
 def test_the_rest_goes_on_without_a_party_that_refuses() -> None:
