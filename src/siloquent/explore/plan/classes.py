@@ -19,19 +19,20 @@ from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
 from siloquent.explore.plan.atoms import FALSE, TRUE, UNKNOWN, atom
-from siloquent.explore.spec.forms import FLIPPED
-from siloquent.explore.spec.predicate import Call, Column, Compare, Constant, InList, IsNull, Like, Value
+from siloquent.explore.spec.forms import FLIPPED, attribute_of
+from siloquent.explore.spec.predicate import Call, Column, Compare, Constant, Expression, InList, IsNull, Like, Value
 from siloquent.schema import Attribute
 
 Integers = NDArray[np.int64]
 Test = Compare | InList | Like | IsNull
 
-MAX_VALUES = 10**8
+MAX_VALUES = 3 * 10**7
 """Values at which tests are evaluated one by one, all tests of a question together."""
 MAX_RUNS = 10**7
 MAX_REFINED = 2 * 10**9
 """Runs times the tests that part them."""
 _TEXT = 20  # a test of a text takes so many times as long as one of a number
+_ACROSS = 7  # and one that compares two attributes, whose values are sorted and placed among one another
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +68,9 @@ def work_of(test: Test, attribute: Attribute) -> int:
     """At how many values ``test`` has to be evaluated one by one."""
     if not attribute.is_countable or _cuts(test, attribute) is not None:
         return 0
+    names = {attribute_of(side) for side in _sides(test) if not isinstance(side, Value)}
+    if isinstance(test, Compare) and len(names - {None}) > 1:
+        return _ACROSS * attribute.size
     slow = isinstance(test, Like) or any(isinstance(side, Call) for side in _sides(test))
     tests = len(test.values) if isinstance(test, InList) else 1
     return tests * attribute.size * (_TEXT if slow and attribute.kind == "category" else 1)
@@ -127,7 +131,7 @@ def _refined(ids: Integers, values: NDArray[Any]) -> Integers:
     return np.asarray((np.cumsum(seen) - 1)[both], dtype=np.int64)
 
 
-def _sides(test: Test) -> tuple[object, ...]:
+def _sides(test: Test) -> tuple[Expression, ...]:
     return (test.left, test.right) if isinstance(test, Compare) else (test.expression,)
 
 
