@@ -24,9 +24,6 @@ def answer_document(answer: Answer, key: str) -> dict[str, Any]:
     return {**answer.to_json(), "key": key}
 
 
-MOST_SOURCES = 10
-
-
 def show_answer(screen: Screen, answer: Answer, *, again: str, full: bool, all_rows: bool) -> None:
     """The table, then what it means and what it cost."""
     from siloquent.explore.spec.shown import cells
@@ -57,6 +54,7 @@ def _bars(screen: Screen, rows: Sequence[Sequence[Any]]) -> list[str]:
 
 def _facts(answer: Answer) -> list[tuple[str, str]]:
     from siloquent.documents.money import four_digits
+    from siloquent.explore.spec.shown import lines_of
 
     left = f"{answer.cost.symbol} {four_digits(answer.cost.left, 'down')} of {clean(answer.cost.account)} left"
     if answer.replayed:
@@ -65,27 +63,13 @@ def _facts(answer: Answer) -> list[tuple[str, str]]:
         paid = f"nothing: it is computed from earlier answers; {left}"
     else:
         paid = f"{answer.cost.symbol} {four_digits(answer.cost.amount, 'up')}; {left}"
-    receipt = answer.receipt
+    receipt, lines = answer.receipt, lines_of(answer)
     place = f"entry {receipt.seq} ({receipt.hash[:12]}) of ledger {receipt.ledger[:12]}; release {answer.id}"
     return [
-        ("promise", _promise(answer.promise)),
-        *_how(answer.accuracy.label, answer.accuracy.sources),
+        *((line.name, _promise(line.text) if line.name == "promise" else clean_lines(line.text)) for line in lines),
         ("cost", paid),
-        ("privacy", clean_lines(answer.guarantee.sentence())),
         ("receipt", place),
-        *[("note", clean(note)) for note in answer.notes],
     ]
-
-
-def _how(label: str, sources: Sequence[int]) -> list[tuple[str, str]]:
-    """How the promise holds, where that needs a word: what draws from new noise alone holds whatever was asked."""
-    if label == "fresh":
-        return []
-    seqs = ", ".join(str(seq) for seq in sources[:MOST_SOURCES]) + (", ..." if len(sources) > MOST_SOURCES else "")
-    if label == "repeated":
-        return [("holds", f"repeated: the answer of entry {seqs} of the ledger again, and its promise of then")]
-    when = "whatever was asked" if label == "simultaneous" else "if the question was not chosen from those answers"
-    return [("holds", f"{label}: draws from entries {seqs} of the ledger, and holds {when}")]
 
 
 def _promise(promise: str) -> str:
@@ -110,14 +94,17 @@ def price_words(explanation: Explanation | CompositeExplanation) -> str:
 
 def show_explanation(screen: Screen, explanation: Explanation | CompositeExplanation, *, ask: str) -> None:
     """What would be promised, at which price, by which mechanism and instead of which."""
+    from siloquent.explore.spec.shown import how_it_holds
+
     part = share(explanation.price, explanation.left_before, ascii_only=screen.ascii_only)
     document = explanation.to_json()
+    holds = how_it_holds(document["label"], document["sources"])
     screen.facts(
         [
             ("promise", _promise(explanation.promise)),
             ("price", price_words(explanation)),
             ("", f"{part} of what is left"),
-            *_how(document["label"], document["sources"]),
+            *([("holds", holds)] if holds else []),
             *[("note", clean(note)) for note in explanation.notes],
             ("data", "not touched; nothing was spent"),
         ]

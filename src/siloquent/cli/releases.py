@@ -14,7 +14,7 @@ from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT
 from siloquent.documents.releases import release_document, release_verdict_document
 from siloquent.errors import RequestError
-from siloquent.pictures.plain import clean, label, number
+from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
     from siloquent.schema.workspace import Workspace
@@ -78,6 +78,7 @@ def _folder(options: Options, release: str) -> Path:
 
 def show(options: Options, release: Release) -> None:
     """Show a release: its table, what was promised, what it cost."""
+    from siloquent.explore.spec.shown import cells_of, how_it_holds
     from siloquent.releases import read_manifest, read_release
 
     folder = _folder(options, release)
@@ -89,22 +90,18 @@ def show(options: Options, release: Release) -> None:
         return
     shown = table.slice(0, MOST_SHOWN)
     columns = [shown[name].to_pylist() for name in shown.column_names]
-    numeric = [all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in c) for c in columns]
-    options.screen.table(
-        [(name, RIGHT if is_number else LEFT) for name, is_number in zip(table.column_names, numeric, strict=True)],
-        [
-            [number(value) if is_number else label(value) for value, is_number in zip(row, numeric, strict=True)]
-            for row in zip(*columns, strict=True)
-        ],
-    )
+    headings, lines = cells_of(table.column_names, list(zip(*columns, strict=True)))
+    options.screen.table([(clean(one.name), RIGHT if one.numbers else LEFT) for one in headings], lines)
     if table.num_rows > MOST_SHOWN:
         more = table.num_rows - MOST_SHOWN
         options.screen.note(f"{more:,} more rows: siloquent release export {manifest.id} -o FILE")
+    holds = how_it_holds(str(manifest.accuracy.get("label", "fresh")))
     receipt = f"entry {manifest.receipt.get('seq', '')} of ledger {manifest.receipt.get('ledger', '')}"
     options.screen.facts(
         [
             ("request", clean(manifest.request.get("query", ""))),
             ("promise", clean(manifest.accuracy.get("promise", ""))),
+            *([("holds", clean(holds))] if holds else []),
             ("privacy", clean_lines(str(manifest.guarantee.get("sentence", "")))),
             ("receipt", clean(receipt)),
             *[("known", clean(text)) for text in manifest.known],

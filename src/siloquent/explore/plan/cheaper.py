@@ -59,7 +59,9 @@ class Drawn(Priced):
     @property
     def label(self) -> Label:
         """How its promise holds."""
-        return self.again if self.blend is None else self.blend.label
+        if self.blend is None:
+            return self.again
+        return self.blend.label if self.blend.sources else "fresh"
 
 
 def wish_of(query: Query, schema: TableSchema) -> Wish:

@@ -124,7 +124,12 @@ class Answer:
         return self.table.__arrow_c_stream__(requested_schema)
 
     def to_json(self) -> dict[str, Any]:
-        """The answer as a document of kind ``siloquent/answer/1``; amounts are decimal text, rounded up."""
+        """The answer as a document of kind ``siloquent/answer/1``; amounts are decimal text, rounded up.
+
+        ``rows`` hold all digits, for computing; ``shown`` is what other interfaces print.
+        """
+        from siloquent.explore.spec.shown import as_document
+
         cost: dict[str, str] = {"account": self.cost.account, self.cost.symbol: digits(self.cost.amount, 6)}
         if self.guarantee.definition == "zcdp":
             cost["epsilon"] = digits(self.guarantee.epsilon_at())
@@ -153,6 +158,7 @@ class Answer:
             "mechanism": self.mechanism,
             "replayed": self.replayed,
             "notes": list(self.notes),
+            "shown": as_document(self),
         }
 
     def _items(self) -> dict[str, Any]:
@@ -176,7 +182,7 @@ class Answer:
         """The answer for notebooks, with its pictures; every text is escaped."""
         from html import escape
 
-        from siloquent.explore.spec.shown import cells
+        from siloquent.explore.spec.shown import cells, lines_of
 
         headings, lines = cells(self, self.rows[:MOST_IN_A_NOTEBOOK])
         sides = [' style="text-align:right"' if one.numbers else "" for one in headings]
@@ -188,7 +194,7 @@ class Answer:
         more = len(self.rows) - MOST_IN_A_NOTEBOOK
         cut = f"<p>{more:,} more rows: <code>answer.table</code></p>" if more > 0 else ""
         drawn = "".join(picture.svg() for picture in self.pictures())
-        words = f"{escape(self.promise)}<br>{escape(self.guarantee.sentence())}"
+        words = "<br>".join(escape(line.text) for line in lines_of(self))
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{cut}{drawn}<p>{words}</p>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:

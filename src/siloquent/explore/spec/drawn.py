@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from siloquent.explore.spec.aggregates import Quantile
+from siloquent.explore.spec.shown import value_and_ends
 from siloquent.pictures import Bars, HeatMap, Lines, Picture, Series, Words
 from siloquent.pictures.plain import label
 
@@ -83,10 +84,11 @@ def _grid(rows: Sequence[Sequence[Any]], keys: list[int]) -> tuple[list[str], li
 
 
 def _range(values: _Values, rows: Sequence[Sequence[Any]]) -> str:
-    seen = [float(row[values.place]) for row in rows if row[values.place] is not None]
+    seen = [row[values.place : values.place + 3] for row in rows if row[values.place] is not None]
     if not seen:
         return f"{len(rows):,} values, none of them measured."
-    return f"{len(rows):,} values from {min(seen):,.6g} to {max(seen):,.6g}." if len(rows) > 1 else ""
+    least, most = (value_and_ends(choose(seen, key=lambda one: one[0]))[0] for choose in (min, max))
+    return f"{len(rows):,} values from {least} to {most}." if len(rows) > 1 else ""
 
 
 def _float(value: Any) -> float | None:

@@ -53,7 +53,7 @@ class Measured:
 
     def _plain(self) -> dict[str, Any]:
         later: dict[str, Any] = {}  # what came later is left out where it says nothing: old payloads stay as they are
-        if self.label != "fresh":
+        if self.label != "fresh" or self.estimate:
             later |= {"label": self.label, "sources": list(self.sources), "estimate": list(self.estimate)}
         if self.question:
             later["question"] = self.question

@@ -10,7 +10,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from siloquent.documents.money import told_amount
+from siloquent.explore.spec.shown import cells, how_it_holds, lines_of
 from siloquent.foreign import load_json
+from siloquent.remote.answers import answer_of
 from siloquent.server.guard import check_key, house_of, require_table
 from siloquent.server.problems import Refused
 from siloquent.server.routes import answers, jobs, tables
@@ -42,12 +44,19 @@ async def ask(request: Request) -> Response:
         document, replayed = await answers.answered(house, person, sql, key=key, max_cost=most)
         request.state.spent = None if replayed else answers.spent_of(document)
         drawn = await house.desk.run(person.analyst, lambda session: _drawn(session, person, sql, key, most))
-        shown = {"pictures": drawn, "shown": document["rows"][:MOST_ROWS], "paid": _paid(document["cost"])}
-        answer = {**document, "free": replayed, **shown}
+        answer = {**document, "free": replayed, "pictures": drawn, "paid": _paid(document["cost"]), **_shown(document)}
     else:
         plan = await answers.explained(house, person, sql)
+        plan["holds"] = how_it_holds(plan["label"], plan["sources"])
     known = (await tables.list_tables(request, person))["tables"]  # after the answer: what is left now
     return render(request, "ask.html", person, tables=known, fields={"sql": "", **fields}, plan=plan, answer=answer)
+
+
+def _shown(document: dict[str, Any]) -> dict[str, Any]:
+    """The answer's headings, first rows and lines as every interface has them, also of answers kept long ago."""
+    found = answer_of(document, replayed=False)
+    headings, rows = cells(found, found.rows[:MOST_ROWS])
+    return {"headings": headings, "shown": rows, "lines": lines_of(found)}
 
 
 def _paid(cost: dict[str, str]) -> str:

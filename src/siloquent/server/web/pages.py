@@ -15,6 +15,7 @@ from starlette.staticfiles import StaticFiles
 
 from siloquent.documents.money import four_digits
 from siloquent.documents.problems import Problem
+from siloquent.explore.spec.shown import how_it_holds
 from siloquent.pictures.plain import label, number, share
 from siloquent.server.guard import COOKIE, House, house_of, require_proof
 from siloquent.server.problems import Refused
@@ -40,6 +41,7 @@ class Pages:
             lstrip_blocks=True,
         )
         self._templates.filters |= {"label": label, "number": number, "url": lambda text: quote(text, safe="")}
+        self._templates.filters |= {"holds": how_it_holds}
         self._templates.filters |= {"four": _four, "four_up": lambda text: four_digits(Fraction(text), "up")}
         self._templates.globals |= {"version": VERSION, "share": _share, "fresh_key": _fresh_key}
         app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
