@@ -223,11 +223,11 @@ def test_every_interface_has_the_same_lines_and_digits(ask: Callable[[str, str],
 def without_holds(place: Any) -> Iterator[None]:
     """An interface that leaves the line out which says when the promise holds."""
 
-    def fewer(answer: Answer) -> list[shown.Line]:
-        return [line for line in lines(answer) if line.name != "holds"]
+    def fewer(document: dict[str, Any]) -> list[shown.Line]:
+        return [line for line in lines(document) if line.name != "holds"]
 
-    lines = shown.lines_of
-    with patch.object(place, "lines_of", fewer):
+    lines = shown.lines_of_document
+    with patch.object(place, "lines_of_document", fewer):
         yield
 
 

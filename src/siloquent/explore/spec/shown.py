@@ -5,7 +5,7 @@ Interfaces choose the layout (a terminal's columns, HTML, JSON); words and digit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,12 +34,27 @@ class Line(NamedTuple):
 
 def lines_of(answer: Answer) -> list[Line]:
     """What every interface says beside the values: the promise, when it holds, what it means for privacy, notes."""
-    holds = how_it_holds(answer.accuracy.label, answer.accuracy.sources)
+    return lines_from(
+        answer.promise,
+        how_it_holds(answer.accuracy.label, answer.accuracy.sources),
+        answer.guarantee.sentence(),
+        answer.notes,
+    )
+
+
+def lines_of_document(document: Mapping[str, Any]) -> list[Line]:
+    """The lines of an answer that is at hand as a document, also of one from before documents held them."""
+    holds = how_it_holds(document["accuracy"]["label"], document["accuracy"]["sources"])
+    return lines_from(document["promise"], holds, document["guarantee"], document["notes"])
+
+
+def lines_from(promise: str, holds: str, sentence: str, notes: Iterable[str]) -> list[Line]:
+    """The lines in their order; ``holds`` may be empty."""
     return [
-        Line("promise", answer.promise),
+        Line("promise", promise),
         *([Line("holds", holds)] if holds else []),
-        Line("privacy", answer.guarantee.sentence()),
-        *(Line("note", note) for note in answer.notes),
+        Line("privacy", sentence),
+        *(Line("note", note) for note in notes),
     ]
 
 

@@ -10,9 +10,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from siloquent.documents.money import told_amount
-from siloquent.explore.spec.shown import cells, how_it_holds, lines_of
+from siloquent.explore.spec.shown import cells_of, how_it_holds, lines_of_document
 from siloquent.foreign import load_json
-from siloquent.remote.answers import answer_of
 from siloquent.server.guard import check_key, house_of, require_table
 from siloquent.server.problems import Refused
 from siloquent.server.routes import answers, jobs, tables
@@ -54,9 +53,8 @@ async def ask(request: Request) -> Response:
 
 def _shown(document: dict[str, Any]) -> dict[str, Any]:
     """The answer's headings, first rows and lines as every interface has them, also of answers kept long ago."""
-    found = answer_of(document, replayed=False)
-    headings, rows = cells(found, found.rows[:MOST_ROWS])
-    return {"headings": headings, "shown": rows, "lines": lines_of(found)}
+    headings, rows = cells_of(document["columns"], document["rows"][:MOST_ROWS])
+    return {"headings": headings, "shown": rows, "lines": lines_of_document(document)}
 
 
 def _paid(cost: dict[str, str]) -> str:
