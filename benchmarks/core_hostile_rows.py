@@ -7,6 +7,7 @@ as before, the loss is paid for, and all that is public is the same bit by bit.
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -66,6 +67,7 @@ def spark_session(folder: Path, stack: ExitStack) -> object:
     """A local Spark whose workers can import this package."""
     from pyspark.sql import SparkSession
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]))
     builder = SparkSession.builder.master("local[1]").appName("hostile rows")
     for name, value in {

@@ -79,10 +79,10 @@ def play(session: Session, schema: TableSchema, release: Release, tape: Tape) ->
     before = session.account(schema.name).spent
     settle = ledger.settle
 
-    def settled(permit: Any, event: Event, payload: bytes) -> Any:
+    def settled(permit: Any, event: Event, payload: bytes, **more: Any) -> Any:
         played.events.append(event)
         played.shown.append(payload)
-        return settle(permit, event, payload)
+        return settle(permit, event, payload, **more)
 
     with ExitStack() as stack:
         stack.enter_context(patch.object(ledger, "settle", settled))

@@ -115,6 +115,15 @@ def test_a_text_that_is_not_utf_8_is_null_and_takes_no_other_along() -> None:
         assert table.counts([full_block(schema, "age")], permit)[0].tolist() == [0, 0, 0, 2, 0, 3]
 
 
+def test_a_day_in_milliseconds_that_is_no_whole_day_takes_no_other_along() -> None:
+    schema = parse_schema(MIXED_SCHEMA)
+    day = 19_724 * 86_400_000  # 2024-01-02
+    milliseconds = pa.array([day, day + 1, 2**63 - 1, -(2**62), None], pa.int64())
+    rows = pa.table({"age": range(5), "code": ["3"] * 5, "day": milliseconds.view(pa.date64())})
+    table, permit = opened(schema, rows)
+    assert table.counts([full_block(schema, "day")], permit)[0].tolist() == [0, 2, 1]  # the two others lie outside
+
+
 MIXED_SCHEMA = """
 format = 1
 attribute = [

@@ -82,9 +82,11 @@ def _readable(table: pa.Table, wanted: set[str]) -> pa.Table:
             column = pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], field.type.value_type)
         if _is_text(column.type):
             column = valid_texts(column)
+        if pa.types.is_date64(column.type):  # one that is no whole day is not valid, and takes all rows along
+            column = pa.chunked_array([one.view(pa.timestamp("ms")) for one in column.chunks], pa.timestamp("ms"))
         # Buffers that point beyond their end would be read there.
         column.validate(full=True)
-        if pa.types.is_timestamp(field.type) and field.type.unit in ("s", "ms"):
+        if pa.types.is_timestamp(column.type) and column.type.unit in ("s", "ms"):
             column = _within_years(column)
         table = table.set_column(i, field.with_type(column.type), column)
     return table
