@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,8 +17,9 @@ from hypothesis import strategies as st
 from siloquent.errors import RequestError
 from siloquent.profile.measure import encode_cell, encoded_value
 from siloquent.profile.measure.encode import LONGEST_CELL, NULL
+from siloquent.profile.measure.local import local
 from siloquent.profile.measure.snapshot import snapshot
-from siloquent.profile.spec import Column
+from siloquent.profile.spec import Column, Dependency
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "encoding.json").read_text(encoding="utf-8"))
 READ = {
@@ -122,3 +124,17 @@ def test_cells_that_cannot_be_read_are_apart_where_nulls_are() -> None:
     apart = snapshot(columns, table, nulls="distinct", party="north", random=bytes(16), refuse=False)
     assert apart.distinct(1) == 4
     assert snapshot(columns, table, refuse=False).distinct(1) == 2
+
+
+def test_in_one_table_nulls_are_equal_or_equal_to_nothing_as_its_owner_says() -> None:
+    table = pa.table({"a": [None, None, 1, 2], "b": [1, 2, 3, 3], "c": [5.0, float("nan"), None, 5.0]})
+
+    def holds(lhs: str, rhs: str, **given: str) -> bool:
+        return Dependency((lhs,), rhs) in local(table, **given).dependencies
+
+    assert not holds("a", "b")  # two NULLs, two values
+    assert not holds("a", "b", nulls="value")
+    assert holds("a", "b", nulls="distinct")
+    assert not holds("b", "c", nulls="distinct")  # NaN is NULL: rows 3 and 4 differ
+    assert local(pa.table({"a": [None, None]})).constants == ("a",)
+    assert local(pa.table({"a": [None, None]}), nulls="distinct").constants == ()
