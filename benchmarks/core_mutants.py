@@ -43,7 +43,7 @@ def rows(options: Options) -> Iterator[Row]:
     hours = (time.monotonic() - start) / 3_600
     yield Row(
         "mutants-planted",
-        ours=len(generated),
+        ours=len(drawn),
         goal=LEAST,
         better="higher",
         unit="faults",

@@ -426,3 +426,26 @@ def test_a_batch_is_counted_only_when_all_its_elements_differ() -> None:
     assert chain.tally([batch, batch]).tolist() == [0, 3]
     with pytest.raises(ProtocolError, match="twice"):
         chain.tally([batch, batch + batch[:32]])
+
+
+def test_a_worker_that_is_told_nonsense_ends_the_session_for_all_and_names_the_step() -> None:
+    net = network(3, 2)
+    for party in net.members.parties:
+        net.channel(party).send("w1", "seed", pack_bytes(b"no seed"))
+    with pytest.raises(ProtocolError) as broken:
+        ChainWorker(net.channel("w1"), ToyGroup()).run()
+    assert broken.value.role == "w1"
+    for name in (*net.members.parties, "w2", net.members.moderator):
+        assert net.channel(name).status().state == "aborted"
+        with pytest.raises(ProtocolError) as heard:
+            net.channel(name).receive("never", "w1")
+        assert (heard.value.code, heard.value.role) == ("aborted_by", "w1")
+
+
+def test_a_worker_hears_that_another_ended_the_session_and_blames_nobody_itself() -> None:
+    net = network(3, 2)
+    with pytest.raises(ProtocolError):
+        net.channel("w2").abort("bad_encoding", step="order/7")
+    with pytest.raises(ProtocolError) as heard:
+        ChainWorker(net.channel("w1"), ToyGroup()).run()
+    assert heard.value.role == "w2"

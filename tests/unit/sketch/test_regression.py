@@ -32,7 +32,7 @@ from siloquent.sketch import (
     plan,
     regress,
 )
-from siloquent.sketch.measure import count_places
+from siloquent.sketch.measure import count_places, moments
 from siloquent.sketch.regression import FINEST, model_from, model_of, plan_moments
 from unit.sketch.tables import PURE, ZCDP, schema, session, spec
 
@@ -197,3 +197,21 @@ def test_moments_that_an_earlier_revision_stored_mean_what_they_meant(
     then = replace(chosen, quanta=quanta, parameters=noises)
     wanted = model_from(then, count, sums, second)
     assert (found.intercept, found.weights.tolist()) == (wanted.intercept, wanted.weights.tolist())
+
+
+def test_a_row_without_one_of_its_numbers_counts_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """x is dropped where it is NULL, and y has a cell for it: neither is a place in the ball."""
+    frame = lines(500)
+    for name, empty in (("x", range(100)), ("y", range(50, 180))):
+        values = [None if i in empty else value for i, value in enumerate(frame[name].to_pylist())]
+        frame = frame.set_column(frame.column_names.index(name), name, pa.array(values, frame.schema.field(name).type))
+    seen, real = [], moments.noisy_moments
+    monkeypatch.setattr(moments, "noisy_moments", lambda plan, *exact: (seen.append(exact), real(plan, *exact))[1])
+    regress(session(tmp_path, frame), wanted())
+    ((count, sums, second),) = seen
+    kept = frame.slice(180)
+    assert count == kept.num_rows == 320
+    x = np.rint(kept["x"].to_numpy() * 100)
+    assert sums.shape == (2,)
+    assert np.sign(sums[0]) == np.sign((2 * x / 1_000 - 1).sum())
+    assert second.shape == (2, 2)

@@ -378,3 +378,17 @@ def test_every_budget_of_a_pure_account_gives_a_sketch_that_can_be_read(
     made = build(session(tmp_path, rows(100), budget=PURE), spec(rows=16, budget=Budget(epsilon=epsilon), **mode))
     assert ask(made, Density(POINTS)).values.shape == (4,)
     assert sketch_from_bytes(replace(made, variance=Fraction(0)).to_bytes()).variance > 0  # as it once was written
+
+
+@pytest.mark.parametrize(
+    ("features", "given"), [(("line",), {}), (("item",), {"group": "person"})], ids=["words", "group"]
+)
+def test_sets_may_count_in_a_few_rows_of_the_sketch_each(
+    tmp_path: Path, features: tuple[str, ...], given: dict[str, Any]
+) -> None:
+    opened = session(tmp_path, budget=PURE, **({"unit": USER} if given else {}))
+    asked = spec(kernel=Jaccard(), features=features, mode="sparse", hits=2, budget=Budget(epsilon="300"), **given)
+    made = build(opened, asked)
+    people = len(set(rows()["person"].to_pylist()))
+    assert made.hits == 2
+    assert made.class_sizes()[0] == pytest.approx(people if given else 2_000, abs=5)
