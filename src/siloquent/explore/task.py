@@ -14,7 +14,7 @@ from siloquent.explore.plan.explain import Explanation, explain_plan
 from siloquent.explore.plan.lookups import meaning_of
 from siloquent.explore.plan.planner import least_error
 from siloquent.explore.plan.recall import Recall, recall
-from siloquent.explore.plan.steps import Course, Step, after, chart, errors_text, least_widening
+from siloquent.explore.plan.steps import Course, Step, after, chart, errors_text, least_widening, sizes_in_words
 from siloquent.explore.plan.wholes import CompositeExplanation, explain_course
 from siloquent.explore.spec import Answer, Query, render
 from siloquent.explore.spec.measured import changed_text, payload_of
@@ -142,10 +142,11 @@ def explain(session: Session, query: Query) -> Explanation | CompositeExplanatio
     query = as_declared(query, schema)
     account = session.account(query.table)
     course = chart(query, schema, left=limit_of_budget(schema.budget))
+    sizes = sizes_in_words(course)
     earlier = _earlier(session, query, account)
     course = replace(course, first=with_reuse(course.first, earlier))
     left = session.left(query.table)
-    notes = tuple(filter(None, (earlier.passed_over(schema.version), changed_text(earlier.changed))))
+    notes = tuple(filter(None, (*sizes, earlier.passed_over(schema.version), changed_text(earlier.changed))))
     if query.is_composite:
         return replace(explain_course(course, account=account.name, left=left), notes=notes)
     return replace(explain_plan(course.first.plans[0], account=account.name, left=left), notes=notes)

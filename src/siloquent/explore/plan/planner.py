@@ -115,7 +115,7 @@ def plan(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
         UnknownName, RequestError: the query does not fit the declaration.
         AccuracyUnreachable: no mechanism keeps the promise within ``left``; ``best_alpha`` is the smallest that would.
     """
-    compiled = _compiled(query, schema)
+    compiled = compiled_for(query, schema)
     if compiled.sensitivity.linf == 0:
         raise RequestError(
             "No row could change this answer: by the declaration it is always 0.", fix=f"siloquent show {schema.name}"
@@ -154,7 +154,12 @@ def least_error(chosen: Plan, *, left: Cost) -> Fraction | None:
     return None if steps is None else steps * chosen.compiled.grid
 
 
-def _compiled(query: Query, schema: TableSchema) -> Compiled:
+def compiled_for(query: Query, schema: TableSchema) -> Compiled:
+    """The workload of ``query``, remembered.
+
+    Raises:
+        UnknownName, RequestError: the query does not fit the declaration.
+    """
     # The promise does not change the matrices: with a stand-in for it, all accuracies share one compilation.
     bare = replace(
         query, promise=Accuracy(Decimal(1)), having=None, top=None, shows_values=True, explain=False, alias=""

@@ -7,7 +7,7 @@ follows from what the first one released, so it may cost less than its worst cas
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -15,15 +15,18 @@ from fractions import Fraction
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.explore.plan.bounds import Bounds, Part, bounds_of, half_range, parts_of, rows_with
 from siloquent.explore.plan.lookups import public_of
-from siloquent.explore.plan.planner import Plan, allowed_cost, error_bound, plan
+from siloquent.explore.plan.planner import Plan, allowed_cost, compiled_for, error_bound, fits, plan
 from siloquent.explore.plan.quantiles import plan_quantile, together
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Moment, Quantile, Sum
-from siloquent.explore.spec.numbers import MOST_DIGITS
+from siloquent.explore.spec.numbers import MOST_DIGITS, number_text
 from siloquent.explore.spec.query import Accuracy, GroupBy, Promise, Query, SomeGroups, Spend
 from siloquent.privacy import Composed, Cost, Event, accountant
 from siloquent.schema import TableSchema
 
+ROUGH = 10
+"""A declared size may be wrong by this factor before anybody is contradicted by it."""
 _DIGITS = 12
+_COARSER = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +94,34 @@ def _course(query: Query, schema: TableSchema, left: Cost) -> Course:
         choice = _choice(query, schema)
         first = Step((plan(choice, schema, left=left),))
         return Course(query, schema, first, left, _values_of(query, schema, None, left))
-    asked = _asked(query, schema, _rows_promised(query, schema))
+    later = _later(query, schema)
+    if not later:
+        return _in_turn(query, schema, left, None)
+    sizes = list(_group_sizes(query, schema))
+    for size in sizes[:-1]:
+        try:
+            course = _in_turn(query, schema, left, size)
+        except AccuracyUnreachable:
+            continue
+        if fits(accountant(schema.budget.accountant).cost(course.event), left):
+            return course
+    return _in_turn(query, schema, left, sizes[-1])
+
+
+def _group_sizes(query: Query, schema: TableSchema) -> Iterator[Fraction]:
+    """Sizes of groups for which averages may be planned: an even share of the table first, the whole of it last."""
+    size = Fraction(schema.size_hint or 0)
+    # Which number is asked does not change the groups.
+    share = size / compiled_for(_simple(query, schema, Count(), Fraction(1)), schema).answers
+    while share < size:
+        yield share
+        share *= _COARSER
+    yield size
+
+
+def _in_turn(query: Query, schema: TableSchema, left: Cost, size: Fraction | None) -> Course:
+    """All parts in one step; or counts first, so exact that averages of groups of ``size`` rows keep their error."""
+    asked = _asked(query, schema, _rows_promised(query, schema), size)
     later = _later(query, schema)
     first = _step(query, schema, {part: bound for part, bound in asked.items() if part not in later}, left)
     if not later:
@@ -132,6 +162,34 @@ def after(
     return _step(query, schema, bounds, left)
 
 
+def sizes_in_words(course: Course) -> tuple[str, ...]:
+    """From which group size on averages keep their ERROR, where the question leaves that to the plan."""
+    query, schema, promise = course.query, course.schema, course.query.promise
+    if not isinstance(promise, Accuracy) or promise.at_least is not None:
+        return ()
+    counted, rows = _by_part(course.first), None
+    if query.chooses_by_another:
+        rows = _rows_promised(query, schema)
+    found = []
+    for item in query.items:
+        if not isinstance(item.aggregate, Average):
+            continue
+        attribute, error = (
+            schema.domain[item.aggregate.attribute],
+            promise.bounds[query.aggregates.index(item.aggregate)].error,
+        )
+        if rows is None:
+            alpha = counted[rows_with(attribute)].alpha
+            least = math.ceil(2 * half_range(attribute) * alpha / Fraction(error) + alpha)
+        else:
+            least = math.ceil(rows)
+        found.append(
+            f"{item.column}: ERROR {number_text(error)} holds in groups of {least:,} rows or more; smaller ones have "
+            "wider intervals"
+        )
+    return tuple(found)
+
+
 def _later(query: Query, schema: TableSchema) -> dict[Moment, Fraction]:
     """The sums that wait for a count, and the errors of their averages."""
     promise = query.promise
@@ -151,6 +209,11 @@ def _rows_promised(query: Query, schema: TableSchema) -> Fraction | None:
     if not isinstance(promise, Accuracy):
         return None
     if promise.at_least is not None:
+        if schema.size_hint is not None and promise.at_least > schema.size_hint * ROUGH:
+            raise RequestError(
+                f"No group has {promise.at_least:,} rows: {schema.name!r} has about {schema.size_hint:,} in all.",
+                fix=f"FOR AT LEAST {max(schema.size_hint // 10, 1)} ROWS",
+            )
         return Fraction(promise.at_least)
     averages = [one for one in query.aggregates if isinstance(one, Average)]
     if not averages:
@@ -171,23 +234,25 @@ def _rows_promised(query: Query, schema: TableSchema) -> Fraction | None:
     return None
 
 
-def _asked(query: Query, schema: TableSchema, rows: Fraction | None) -> Bounds:
+def _asked(query: Query, schema: TableSchema, rows: Fraction | None, size: Fraction | None = None) -> Bounds:
     """Every part that the question's aggregates need, once, at the smallest error that any of them needs."""
     bounds: dict[Part, Fraction | None] = {}
     for place, aggregate in enumerate(query.aggregates):
         error = _error(query, place, schema) if isinstance(query.promise, Accuracy) else None
-        for part, bound in _bounds(aggregate, error, schema, rows).items():
+        for part, bound in _bounds(aggregate, error, schema, rows, size).items():
             known = bounds.get(part)
             bounds[part] = bound if known is None or bound is None else min(known, bound)
     return bounds
 
 
-def _bounds(aggregate: Aggregate, error: Fraction | None, schema: TableSchema, rows: Fraction | None) -> Bounds:
+def _bounds(
+    aggregate: Aggregate, error: Fraction | None, schema: TableSchema, rows: Fraction | None, size: Fraction | None
+) -> Bounds:
     if error is None or rows is not None or not isinstance(aggregate, Average):
         return bounds_of(aggregate, error, schema, rows)
     count, total = parts_of(aggregate, schema)
-    size = Fraction(schema.size_hint or 0)
-    # One hundredth of the table, but not so coarse that the count alone would take the error of an average of it all.
+    size = Fraction(schema.size_hint or 0) if size is None else size
+    # One hundredth of a group, but not so coarse that the count alone would take the error of an average of it.
     rough = min(size / 100, error * size / (4 * half_range(schema.domain[aggregate.attribute])))
     return {count: rough, total: None}
 
@@ -318,8 +383,6 @@ def least_widening(query: Query, schema: TableSchema, *, left: Cost) -> Query | 
 
 def errors_text(query: Query) -> str:
     """The error bounds of ``query`` as its text has them: ``200, 0.5``."""
-    from siloquent.explore.spec.numbers import number_text
-
     assert isinstance(query.promise, Accuracy)
     bounds = query.promise.bounds
     return ", ".join(f"{number_text(one.error)}{' PERCENT' if one.percent else ''}" for one in bounds)

@@ -73,7 +73,7 @@ def test_a_variance_fills_its_bound_and_does_not_pass_it() -> None:
 
 def test_without_the_clause_the_count_comes_first_and_the_second_step_is_never_dearer_than_explained() -> None:
     course = charted("SELECT ward, AVG(age) FROM visits GROUP BY ward ERROR 10", **SIZED)
-    assert parts(course)[0][:2] == (Moment("age", 0), F(100))
+    assert parts(course)[0][:2] == (Moment("age", 0), F(10))  # a hundredth of an even share: ten groups of 1,000
     (counts,) = course.first.plans
     assert course.second is not None
     worst = course.second.plans[0]
