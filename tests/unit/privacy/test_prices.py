@@ -45,3 +45,20 @@ def test_a_zcdp_account_pays_the_rho_that_implies_epsilon() -> None:
 def test_a_noise_parameter_is_never_rounded_down(value: Fraction) -> None:
     assert value <= drawable(value) <= value + 1
     assert drawable(value).denominator <= 2**10
+
+
+@pytest.mark.parametrize(
+    ("name", "budget", "scale"),
+    [
+        ("pure", Budget(epsilon="1/3"), 10**9),
+        ("zcdp", Budget(rho="1/7"), 10**12),
+        ("zcdp", Budget(epsilon="1", delta="1e-9"), 10**12),
+    ],
+)
+def test_a_budget_is_worth_whole_units_rounded_down(name: str, budget: Budget, scale: int) -> None:
+    """Prices are rounded up to whole units: what is planned for more than these would be charged above its budget."""
+    amount = budget.in_account(name, delta=DELTA)
+    assert (amount * scale).denominator == 1
+    given = budget.epsilon if name == "pure" else budget.rho
+    wanted = Fraction(rho_of_epsilon(1.0, 1e-9)) if given is None else Fraction(str(given))
+    assert 0 <= wanted - amount < Fraction(1, scale)
