@@ -210,7 +210,7 @@ def test_rules_that_meet_over_a_chain_of_columns_are_seen_to_be_in_conflict() ->
     columns = "".join(f'  {{ name = "{name}", type = "boolean", null = "drop" }},\n' for name in "abcd")
     rules = ["a != b", "b != c", "c != d", "a = d"]
     listed = ",\n".join(f"  {{ kind = \"denial\", not = '{rule}' }}" for rule in rules)
-    with pytest.raises(ConstraintProblem, match="No declared values of .* pass the rules about single rows"):
+    with pytest.raises(ConstraintProblem, match="No declared values of a, d, c, b pass"):
         planned(schema(columns=columns, rules=f"constraint = [\n{listed}\n]\n"))
     for left_out in range(4):
         kept = ",\n".join(f"  {{ kind = \"denial\", not = '{rule}' }}" for i, rule in enumerate(rules) if i != left_out)
