@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.cli.places import in_workspace, write_new
 from siloquent.errors import RequestError, SchemaError, UnknownName
-from siloquent.foreign import load_json
+from siloquent.foreign import TooMuch, load_json, read_bounded, read_lines
 
 if TYPE_CHECKING:
     from siloquent.cli.commands import Options
@@ -23,6 +23,7 @@ FOLDER = "collections"
 MOST_TOML = 4 * 2**20
 MOST_DOCUMENT = 4 * 2**20
 MOST_LINE = 2**20
+MOST_TABLE = 2**25
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
@@ -33,9 +34,9 @@ def read_text(path: Path, most: int = MOST_TOML) -> str:
         RequestError: It cannot be read, or is too large.
     """
     try:
-        if path.stat().st_size > most:
-            raise RequestError(f"{path} is too large.")
-        return path.read_text(encoding="utf-8")
+        return read_bounded(path, most).decode("utf-8")
+    except TooMuch:
+        raise RequestError(f"{path} is too large.") from None
     except (OSError, UnicodeDecodeError):
         raise RequestError(f"{path} cannot be read.", fix="name a file that is there") from None
 
@@ -106,7 +107,7 @@ def taken_from(store: ReportStore, path: Path) -> Counters:
         OSError: It cannot be read. RequestError: A Parquet file without such a column.
     """
     if path.suffix != ".parquet":
-        return store.ingest(path.read_bytes())
+        return store.ingest_file(path)
     from siloquent.foreign.tables import read_parquet
 
     try:
@@ -228,8 +229,8 @@ def public_tables(options: Options, made: Collection, given: Sequence[str]) -> d
         if dimension is None:
             raise UnknownName("public table", name[:64], [known.name for known in made.spec.dimensions])
         try:
-            lines = read_text(in_workspace(options, Path(file)), 2**30).splitlines()
-            rows = [load_json(line) for line in lines if line.strip()]
+            lines = read_text(in_workspace(options, Path(file)), MOST_TABLE).splitlines()
+            rows = load_json(f"[{','.join(filter(str.strip, lines))}]")  # as one text: the sum of all rows is bounded
             found[dimension.name] = {row[dimension.key]: row for row in rows}
         except (ValueError, KeyError, TypeError, RecursionError):
             raise RequestError(
@@ -251,9 +252,11 @@ def _users(options: Options, rows: Path | None) -> Iterator[tuple[int, str, Any]
     try:
         lines = sys.stdin if rows is None else in_workspace(options, rows).open(encoding="utf-8")
         with lines:
-            for number, line in enumerate(lines, start=1):
+            for number, line in enumerate(read_lines(lines, MOST_LINE), start=1):
                 if line.strip():
                     yield number, *_user(number, line)
+    except TooMuch:
+        raise RequestError(f"A line of the rows is longer than {MOST_LINE:,} characters.", fix=_LINE) from None
     except (OSError, UnicodeDecodeError):
         source = "The rows on standard input" if rows is None else str(rows)
         raise RequestError(f"{source} cannot be read.", fix="name a file of JSON lines that is there") from None
@@ -261,7 +264,7 @@ def _users(options: Options, rows: Path | None) -> Iterator[tuple[int, str, Any]
 
 def _user(number: int, line: str) -> tuple[str, Any]:
     try:
-        plain: Any = load_json(line) if len(line) <= MOST_LINE else {}
+        plain: Any = load_json(line)
         user, own = plain["user"], plain["rows"]
         if not isinstance(user, str | int) or not isinstance(own, list | dict):
             raise TypeError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from siloquent.errors import RequestError
-from siloquent.foreign import load_toml
+from siloquent.foreign import TooMuch, load_toml, read_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,9 +81,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         RequestError: It cannot be read, is too large, or is no TOML.
     """
     try:
-        if path.stat().st_size > MOST_TOML:
-            raise RequestError(f"{path} is too large: {MOST_TOML // 2**10} KiB at most.")
-        return load_toml(path.read_text(encoding="utf-8"))
+        return load_toml(read_text(path, MOST_TOML))
+    except TooMuch as wrong:
+        raise RequestError(f"{path} is no TOML of {MOST_TOML // 2**10} KiB at most: {wrong}.") from None
     except (OSError, UnicodeDecodeError):
         raise RequestError(f"{path} cannot be read.", fix="name a file that is there") from None
     except ValueError as wrong:
@@ -98,7 +98,7 @@ def write_new(path: Path, content: str | bytes) -> None:
     """
     data = content.encode() if isinstance(content, str) else content
     try:
-        if path.is_file() and path.read_bytes() == data:
+        if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
             return
         with path.open("xb") as file:
             file.write(data)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.cli.places import in_workspace, place_in, read_toml
 from siloquent.errors import RequestError
+from siloquent.foreign import TooMuch, read_text
 
 if TYPE_CHECKING:
     from siloquent.cli.commands import Options
     from siloquent.search import AugmentPlan, OfferSpec, RequestSpec
 
 CATALOGUE = "catalogue"
-MOST_PLAN = 2**28
+MOST_PLAN = 2**26
 
 
 def offer_of(options: Options, table: str, given: dict[str, Any]) -> OfferSpec:
@@ -115,8 +116,8 @@ def plan_at(options: Options, name: str) -> AugmentPlan:
 
     path = in_workspace(options, Path(name))
     try:
-        if path.stat().st_size > MOST_PLAN:
-            raise RequestError(f"{path} is too large for a plan.")
-        return plan_from_json(path.read_text(encoding="utf-8"))
+        return plan_from_json(read_text(path, MOST_PLAN))
+    except TooMuch:
+        raise RequestError(f"{path} is too large for a plan.") from None
     except (OSError, UnicodeDecodeError):
         raise RequestError(f"{path} cannot be read.", fix="siloquent search find REQUEST.toml -o PLAN.json") from None

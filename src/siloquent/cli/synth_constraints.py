@@ -11,6 +11,8 @@ from siloquent.cli.commands import Options, command
 from siloquent.cli.places import is_path
 from siloquent.cli.screen import LEFT, RIGHT
 from siloquent.errors import ReleaseError, RequestError
+from siloquent.foreign import TooMuch, read_text
+from siloquent.foreign.documents import MAX_TOML_BYTES
 from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
@@ -82,7 +84,9 @@ def import_dcs(
     from siloquent.synth.spec.constraint_text import read_ic, to_toml
 
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_text(file, MAX_TOML_BYTES)
+    except TooMuch:
+        raise RequestError(f"{file} is too large for constraints: 1 MiB at most.") from None
     except (OSError, UnicodeDecodeError):
         raise RequestError(f"{file} cannot be read.", fix="name a text file that is there") from None
     found = read_ic(text, hard=not soft)

@@ -4,6 +4,14 @@ Each reader bounds the sum of what it will take in memory before it takes any of
 (``TooMuch`` for bounds) that the caller turns into its own error with a stable code. Nothing here knows a task.
 """
 
-from siloquent.foreign.documents import TomlError, TooMuch, load_json, load_toml, read_bounded
+from siloquent.foreign.documents import (
+    TomlError,
+    TooMuch,
+    load_json,
+    load_toml,
+    read_bounded,
+    read_lines,
+    read_text,
+)
 
-__all__ = ["TomlError", "TooMuch", "load_json", "load_toml", "read_bounded"]
+__all__ = ["TomlError", "TooMuch", "load_json", "load_toml", "read_bounded", "read_lines", "read_text"]

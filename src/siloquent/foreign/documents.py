@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 MAX_JSON_BYTES = 2**26
 MAX_TOML_BYTES = 2**20
@@ -46,6 +46,27 @@ def read_bounded(path: Path, most: int) -> bytes:
     if len(data) > most:
         raise TooMuch(f"it is larger than {most} bytes")
     return data
+
+
+def read_text(path: Path, most: int) -> str:
+    """A file's text; never more than ``most`` bytes are read.
+
+    Raises:
+        TooMuch: it is larger. UnicodeDecodeError: it is not UTF-8. OSError: it cannot be read.
+    """
+    return read_bounded(path, most).decode("utf-8")
+
+
+def read_lines(opened: TextIO, most: int) -> Iterator[str]:
+    """The lines of a stream, each with its end; one of more than ``most`` characters is never in memory.
+
+    Raises:
+        TooMuch: a line is longer.
+    """
+    while line := opened.readline(most + 1):
+        if len(line) > most:
+            raise TooMuch(f"a line has more than {most} characters")
+        yield line
 
 
 def load_json(text: str | bytes, *, most: int = MAX_JSON_BYTES, memory: int = MAX_MEMORY) -> Any:

@@ -81,8 +81,12 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
                 if held > 4 * _room(path):
                     raise TooMuch("a file whose rows take far more memory than it weighs")
             return pa.Table.from_batches(batches, reader.schema)
-    except duckdb.Error:
+    except (duckdb.Error, pa.ArrowException):
         raise ValueError("it is not a Parquet file that can be read") from None
+    except OSError as failed:  # what the engine calls too little memory while rows are on their way
+        if failed.errno is None:
+            raise TooMuch("a file whose rows take more memory than it may") from None
+        raise
 
 
 def csv_names(path: Path) -> list[str]:

@@ -8,12 +8,13 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from siloquent.errors import ReleaseError, UnknownName
-from siloquent.foreign import load_json
+from siloquent.foreign import TooMuch, load_json, read_bounded
 from siloquent.ledger import Ledger
 from siloquent.releases.manifest import MANIFEST, Manifest, ReleaseFile, read_manifest
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Format = Literal["csv", "parquet", "arrow"]
+MAX_PART = 2**28
+"""Bytes of one file of a release."""
 FORMATS: tuple[Format, ...] = ("csv", "parquet", "arrow")
 _ID = re.compile(r"r-[0-9]+|m-[0-9a-f]{12}")
 
@@ -261,7 +264,9 @@ def _holds(path: Path, content: pa.Table | Callable[[bytes], bool]) -> bool:
     from siloquent.foreign.tables import read_parquet
 
     if not isinstance(content, pa.Table):
-        return content(path.read_bytes())
+        with suppress(TooMuch):
+            return content(read_bounded(path, MAX_PART))
+        return False
     with tempfile.TemporaryDirectory() as beside:
         written = Path(beside) / "written.parquet"
         pyarrow.parquet.write_table(content, written)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from siloquent.errors import ReleaseError
+from siloquent.foreign import TooMuch, read_bounded
 from siloquent.privacy import told_fraction
 from siloquent.releases.manifest import Manifest, read_manifest
 
@@ -69,8 +70,10 @@ def read_at_most(path: Path, most: int, kind: str) -> bytes:
         ReleaseError: It is a link, is larger than ``most``, or cannot be read.
     """
     try:
-        if path.is_symlink() or path.stat().st_size > most:
+        if path.is_symlink():
             raise ReleaseError(f"{path} is a link, or too large for {kind}.")
-        return path.read_bytes()
+        return read_bounded(path, most)
+    except TooMuch:
+        raise ReleaseError(f"{path} is a link, or too large for {kind}.") from None
     except OSError as failed:
         raise ReleaseError(f"{path} cannot be read: {failed.strerror}.", fix="name a release's folder") from None

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import NotAllowed, ReleaseError, RequestError
+from siloquent.foreign import TooMuch, read_bounded
+from siloquent.foreign.arrays import MAX_BYTES
 from siloquent.releases.arrays import pack, unpack
 from siloquent.share.encoding import Encoding, Integers, bin_names, encoding_of
 from siloquent.share.scores import Scores, decided, label_values
@@ -124,7 +126,9 @@ def load_model(path: Path) -> Model:
         ReleaseError: It is none, or was cut or changed.
     """
     try:
-        data = path.read_bytes()
+        data = read_bounded(path, MAX_BYTES)
+    except TooMuch:
+        raise ReleaseError(f"{path} is larger than any model.", fix="siloquent share learn .. -o FILE") from None
     except OSError as failed:
         raise ReleaseError(
             f"{path} cannot be read: {failed.strerror}.", fix="siloquent share learn .. -o FILE"

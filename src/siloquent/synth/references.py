@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from siloquent.errors import RequestError
+from siloquent.foreign import TooMuch, read_lines
 from siloquent.synth.estimate.keep import Tables, reference_table
 from siloquent.synth.spec.compiled import DependencyTable
 from siloquent.synth.spec.spec import SynthSpec
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from siloquent.schema import Attribute
     from siloquent.synth.engines import Plan
 
 MOST_BYTES = 2**28
+MOST_ROWS = 5 * 10**6
+MOST_LINE = 2**20
 
 
 def reference_digests(spec: SynthSpec) -> dict[str, str]:
@@ -25,7 +36,7 @@ def reference_digests(spec: SynthSpec) -> dict[str, str]:
     Raises:
         RequestError: One cannot be read.
     """
-    return {name: hashlib.sha256(_bytes(Path(path))).hexdigest() for name, path in sorted(spec.references.items())}
+    return {name: _digest(Path(path)) for name, path in sorted(spec.references.items())}
 
 
 def reference_tables(plan: Plan) -> Tables:
@@ -42,41 +53,50 @@ def reference_tables(plan: Plan) -> Tables:
     made = {}
     for name, need in used.items():
         path = Path(plan.spec.references[name])
-        columns = _columns(path, (*need.lhs, need.rhs))
-        places = [
-            np.array([plan.schema.domain[column].index(value) for value in columns[column]], dtype=np.int64)
-            for column in (*need.lhs, need.rhs)
-        ]
+        places = _places(path, [plan.schema.domain[column] for column in (*need.lhs, need.rhs)])
         random = np.random.default_rng(need.constraint)
         made[need.constraint] = reference_table(need, np.stack(places[:-1], axis=1), places[-1], random)
     return made
 
 
-def _bytes(path: Path) -> bytes:
+def _digest(path: Path) -> str:
+    with _opened(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BufferedReader]:
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise RequestError(f"{path} is too large for a reference.", fix="a file of its distinct rows")
-        return path.read_bytes()
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size > MOST_BYTES:
+                raise RequestError(f"{path} is too large for a reference.", fix="a file of its distinct rows")
+            yield file
     except OSError as failed:
         raise RequestError(f"The reference {path} cannot be read: {failed.strerror}.", fix="correct its path") from None
 
 
-def _columns(path: Path, names: tuple[str, ...]) -> dict[str, list[str | None]]:
-    """The wanted columns of a CSV file as text."""
+def _places(path: Path, attributes: Sequence[Attribute]) -> list[NDArray[np.int64]]:
+    """The places of the attributes' values in the rows of a CSV file, row by row: only places are kept."""
     import csv
     import io
 
+    found = [array("q") for _ in attributes]
     try:
-        reader = csv.reader(io.StringIO(_bytes(path).decode("utf-8")))
-        header = next(reader, [])
-        missing = [name for name in names if name not in header]
-        if missing:
-            raise RequestError(f"The reference {path} lacks the column {', '.join(missing)}.")
-        at = [header.index(name) for name in names]
-        rows = [[row[i] if i < len(row) and row[i] != "" else None for i in at] for row in reader]
-    except (UnicodeDecodeError, csv.Error):
+        with _opened(path) as file:
+            reader = csv.reader(read_lines(io.TextIOWrapper(file, encoding="utf-8", newline=""), MOST_LINE))
+            header = next(reader, [])
+            missing = [one.name for one in attributes if one.name not in header]
+            if missing:
+                raise RequestError(f"The reference {path} lacks the column {', '.join(missing)}.")
+            at = [header.index(one.name) for one in attributes]
+            for row in reader:
+                if len(found[0]) >= MOST_ROWS:
+                    raise RequestError(f"{path} has too many rows for a reference.", fix="a file of its distinct rows")
+                for attribute, places, i in zip(attributes, found, at, strict=True):
+                    places.append(attribute.index(row[i] if i < len(row) and row[i] != "" else None))
+    except (UnicodeDecodeError, csv.Error, TooMuch):
         raise RequestError(f"The reference {path} is no UTF-8 CSV file.") from None
-    return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+    return [np.frombuffer(places, dtype=np.int64) if len(places) else np.zeros(0, np.int64) for places in found]
 
 
 def tables_to_plain(plan: Plan, tables: Tables) -> dict[str, list[int]]:

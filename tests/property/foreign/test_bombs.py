@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from property.foreign import bombs
+from benchmarks import bombs
 from siloquent.errors import ReleaseError
 from siloquent.foreign import TooMuch, load_json, load_toml
 from siloquent.foreign.tables import read_table

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.collect.measure.tally import Tally, tally
-from siloquent.collect.measure.wire import Batch, read_reports
+from siloquent.collect.measure.wire import Batch, length_of, read_reports
 from siloquent.collect.spec.collection import Collection
 from siloquent.collect.spec.counters import Counters
 from siloquent.errors import DataError, RequestError
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import duckdb
 
 Integers = NDArray[np.int64]
+AT_ONCE = 2**17
+"""Reports of a file that are read together."""
 COLUMNS = ("layer", "t0", "t1", "c0", "c1", "c2")
 """Of the tables ``reports_0``, ``reports_1``, ..: the layer, the token's halves, a set's bits or a, b, y of a hash."""
 
@@ -88,6 +90,20 @@ class ReportStore:
         """
         batches, refused = read_reports(self.collection, data)
         return self._kept(batches, refused)
+
+    def ingest_file(self, path: Path) -> Counters:
+        """As ``ingest``, for a file: some reports at a time, so that a file may be larger than memory.
+
+        Raises:
+            OSError: It cannot be read. DataError: As ``ingest``, but for reports before the fault: these are kept.
+        """
+        with path.open("rb") as file:
+            length = length_of(self.collection, file.read(2))
+            file.seek(0)
+            found = Counters()
+            while data := file.read(length * AT_ONCE):
+                found = found.plus(self._kept(*read_reports(self.collection, data, length)))
+        return found
 
     def ingest_arrow(self, table: Any, column: str = "report") -> Counters:
         """Take reports as one binary column of an Arrow table, which may hold those of several services.

@@ -41,7 +41,7 @@ def read_reports(collection: Collection, data: bytes, length: int | None = None)
     """
     lengths = {at: collection.length(at) for at in range(len(collection.channels))}
     if length is None:
-        length = lengths.get(data[1], 40) if len(data) > 1 else 40
+        length = length_of(collection, data)
     whole = len(data) // length
     rows = np.frombuffer(data, dtype=np.uint8, count=whole * length).reshape(whole, length)
     fate = _fates(collection, rows, lengths)
@@ -56,6 +56,11 @@ def read_reports(collection: Collection, data: bytes, length: int | None = None)
     refused = {code: int(counted[at]) for at, code in enumerate(_CODES) if code != "accepted"}
     refused["bad_length"] += len(data) % length > 0
     return batches, Counters(**refused)
+
+
+def length_of(collection: Collection, data: bytes) -> int:
+    """How long the reports in a file are that begins with ``data``, as its first one's channel says."""
+    return collection.length(data[1]) if len(data) > 1 and data[1] < len(collection.channels) else 40
 
 
 _CODES = ("accepted", "bad_version", "wrong_digest", "unknown_service", "bad_length", "bad_layer", "bad_payload")

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from siloquent.errors import AccuracyUnreachable, RequestError
+from siloquent.foreign import TooMuch, read_text
+from siloquent.foreign.documents import MAX_JSON_BYTES
 from siloquent.maths import normal_quantile
 from siloquent.maths.lsh import (
     Angular,
@@ -267,8 +269,8 @@ def read_hash_plan(path: Path) -> HashPlan:
         RequestError: There is no such file. ReleaseError: It is no plan.
     """
     try:
-        return hash_plan_from_json(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
+        return hash_plan_from_json(read_text(path, MAX_JSON_BYTES))
+    except (OSError, UnicodeDecodeError, TooMuch):
         raise RequestError(f"{path} cannot be read as a hash plan.", fix="siloquent sketch plan .. -o FILE") from None
 
 

@@ -115,12 +115,6 @@ class Drawing:
         except ConstraintProblem:
             return None  # Too fine to count while drawing: the passes keep it if it is hard.
 
-    def _block_law(self, number: int, at: Integers) -> Floats:
-        """The law of a block's values in the rows ``at``, shape (at, values)."""
-        if number == 0:
-            return np.broadcast_to(self.first, (len(at), len(self.first)))
-        return self.networks[number - 1].chances(self.values[at])
-
     def _chances(self, number: int, part: int, at: Integers) -> Floats:
         """The law of a column's group in the rows ``at``, given the block's parts that are drawn; masks applied.
 
@@ -128,11 +122,16 @@ class Drawing:
             Shape (at, groups), sums one.
         """
         frame, block = self.frame, self.plan.blocks[number]
-        law = self._block_law(number, at)
-        lines = np.arange(len(at))
-        for done in range(part):
-            place = block[done]
-            law = law.reshape(len(at), frame.sizes[place], -1)[lines, self.groups[at, place]]
+        known = list(block[:part])
+        sizes = [frame.sizes[place] for place in known]
+        drawn = np.zeros(len(at), dtype=np.int64)
+        for place, size in zip(known, sizes, strict=True):
+            drawn = drawn * size + self.groups[at, place]
+        if number == 0:  # one law for all rows: never written out for each of them
+            law = self.first.reshape(math.prod(sizes), -1)[drawn]
+        else:
+            every = self.networks[number - 1].chances(self.values[at])
+            law = every.reshape(len(at), math.prod(sizes), -1)[np.arange(len(at)), drawn]
         place = block[part]
         chances = np.asarray(law.reshape(len(at), frame.sizes[place], -1).sum(axis=2), dtype=np.float64)
         for axes, cells in frame.masks.items():

@@ -7,8 +7,12 @@ import json
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from siloquent.collect import Collection
 
 
 def arrays(numbers: int, members: int, packing: int, names: str = "counts{}") -> bytes:
@@ -154,3 +158,50 @@ def long_line(path: Path) -> None:
 
 
 CSV: Mapping[str, Callable[[Path], None]] = {"wide line": wide_line, "long line": long_line}
+
+
+def small_collection() -> Collection:
+    """A collection of one service, for those who read reports and rows."""
+    from siloquent.collect import design, parse_spec
+
+    return design(parse_spec(_COLLECTION))
+
+
+_COLLECTION = """
+format = 1
+name = "shop"
+epsilon = "2"
+[[service]]
+name = "profile"
+everyone = true
+attribute = [{ name = "age", type = "integer", lo = 0, hi = 24, outside = "clamp", null = { value = 0 } }]
+"""
+
+
+def as_reports(path: Path) -> None:
+    """Take a file's reports into a store."""
+    from siloquent.cli.collect_files import taken_from
+    from siloquent.collect import ReportStore
+
+    with ReportStore(small_collection()) as store:
+        if not taken_from(store, path).accepted:
+            raise ValueError("no report was taken in")
+
+
+def as_users(options: Any, path: Path) -> None:
+    """Read a file of users' rows."""
+    from siloquent.cli.collect_files import _users
+
+    for _ in _users(options, path):
+        pass
+
+
+def as_reference(path: Path) -> None:
+    """Read a public file of a functional dependency between x and y."""
+    from decimal import Decimal
+
+    from siloquent.schema import Attribute
+    from siloquent.synth.references import _digest, _places
+
+    _digest(path)
+    _places(path, [Attribute(name, "integer", lo=Decimal(0), hi=Decimal(9), grid=Decimal(1)) for name in "xy"])
