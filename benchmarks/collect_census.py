@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks import collect_paper as paper
 from benchmarks.collect_data import Integers, Simulated, categorical, one_service, ordinal
-from benchmarks.row import Options, Row
+from benchmarks.row import Options, Row, of_full_size
 from siloquent.collect import design, one_row_each
 from siloquent.maths.hierarchy import flat, tree
 
@@ -24,6 +24,7 @@ PRINTED = {"q1": 1.05, "q2": 1.82, "q3": 9.1}
 MARRIED, NEVER = "Married-civ-spouse", "Never-married"
 
 
+@of_full_size
 def rows(options: Options) -> Iterator[Row]:
     """The root mean square error of AVG(hours) at eps 2."""
     if not any(options.wants(f"census-{name}") for name in QUERIES):

@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks import collect_paper as paper
 from benchmarks.collect_data import Integers, Simulated, categorical, nmse, ordinal
-from benchmarks.row import Options, Row
+from benchmarks.row import Options, Row, of_full_size
 from siloquent.collect import CollectionSpec, Rows, Service, design, one_row_each
 from siloquent.maths.hierarchy import flat
 
@@ -20,6 +20,7 @@ BANDS = ((1, 3), (4, 6), (7, 9), (10, 11))
 """Ages are coded 0 to 10 in this survey; one more here, so that a sum has no value that adds nothing."""
 
 
+@of_full_size
 def rows(options: Options) -> Iterator[Row]:
     """COUNT, SUM and AVG of age by kind of dwelling and age band, at eps 2 and 5; persons by their work."""
     for epsilon in (2, 5):

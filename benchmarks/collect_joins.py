@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks import collect_paper as paper
 from benchmarks.collect_data import Simulated, categorical, nmse, ordinal, syn2, syn2_many
-from benchmarks.row import Options, Row
+from benchmarks.row import Options, Row, of_full_size
 from siloquent.collect import CollectionSpec, Rows, Service, design, one_row_each
 from siloquent.maths.hierarchy import flat, tree
 
@@ -20,6 +20,7 @@ MANY = {"count": 6e-5, "sum": 2.5e-4}
 SQL = "SELECT COUNT(*), SUM(a2) FROM second JOIN first USING (user) WHERE c1 = '1' AND a2 BETWEEN 6 AND 17"
 
 
+@of_full_size
 def rows(options: Options) -> Iterator[Row]:
     """NMSE over draws of data and noise; C1 = 1 and A2 in 5..16; n = 5 x 10^5."""
     for epsilon, goal in GOALS.items():

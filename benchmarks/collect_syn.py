@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks import collect_paper as paper
 from benchmarks.collect_data import Simulated, nmse, one_service, ordinal, syn1
-from benchmarks.row import Options, Row
+from benchmarks.row import Options, Row, of_full_size
 from siloquent.collect import design, one_row_each
 
 USERS, M, QUERIES = 1_000_000, 125, 20
@@ -18,6 +18,7 @@ GOALS = {"syn1-count-1": 2e-5, "syn1-sum": 4e-5, "syn1-count-2": 4e-5, "syn1-avg
 FOUR = {1: 5e-5, 2: 2e-4, 3: 3e-4, 4: 6e-4}
 
 
+@of_full_size
 def rows(options: Options) -> Iterator[Row]:
     """NMSE, or mean relative error of averages; n = 10^6, eps 2, m 125, 25 bins."""
     if any(options.wants(name) for name in (*TWO, "syn1-coverage")):

@@ -48,7 +48,7 @@ def rows(options: Options) -> Iterator[Row]:
             each = accountant("zcdp").cost(planned(TWELVE[at], "zcdp").event).amount
             fit = math.floor(rho_of_epsilon(1, 1e-6) * 10**12) // each
             how = "questions at .02 |D| that fit into (1, 1e-6) of a zCDP account; thesis: its pure sum into 1"
-            yield Row(f"fit-{name}", ours=fit, paper=thesis, goal=goal, better="higher", unit="questions", how=how)
+            yield Row(f"fit-{name}", ours=fit, peer=thesis, goal=goal, better="higher", unit="questions", how=how)
 
 
 def _quantiles(options: Options) -> Iterator[Row]:

@@ -276,7 +276,7 @@ TWELVE = (
         0.0216,
         2.32e-5,
     ),
-    Asked("QI3", "taxi", "W = HISTOGRAM(fare, 0, 10, 0.1) HAVING COUNT(*) > 971012", 0.0000593, 0.0000724, 2.6e-10),
+    Asked("QI3", "taxi", "W = HISTOGRAM(fare, 0, 10, 0.1) HAVING COUNT(*) > 971012", 0.0000593, 0.0000593, 2.6e-10),
     Asked("QI4", "taxi", f"W = {_at_most('total')} HAVING COUNT(*) > 971012", 0.000308, 0.000119, 1.32e-9),
     Asked("QT1", "adult", "W = HISTOGRAM(age, 0, 100, 1) ORDER BY COUNT(*) LIMIT 10", 0.03536, 0.0236, 5.6e-5),
     Asked("QT2", "adult", f"W = {_listed(_adult_tests())} ORDER BY COUNT(*) LIMIT 10", 0.35358, 0.1845, 6.12e-4),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import KW_ONLY, asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, asdict, dataclass, replace
+from functools import wraps
 from numbers import Integral
 from pathlib import Path
 from typing import Literal
@@ -68,6 +70,20 @@ class Row:
     def document(self) -> dict[str, str | float | None]:
         """The row as JSON takes it, in the order in which the fields are declared."""
         return asdict(self)
+
+
+Rows = Callable[[Options], Iterator[Row]]
+
+
+def of_full_size(rows: Rows) -> Rows:
+    """Rows whose goals are for the whole number of seeds and rows: a quick run shows their figures and no goals."""
+
+    @wraps(rows)
+    def shown(options: Options) -> Iterator[Row]:
+        for row in rows(options):
+            yield replace(row, goal=None) if options.quick else row
+
+    return shown
 
 
 @dataclass(frozen=True, slots=True)

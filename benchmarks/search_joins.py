@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.baselines import search_mechanisms as paper
 from benchmarks.baselines.search_tables import planned, released
-from benchmarks.row import Options, Row
+from benchmarks.row import Options, Row, of_full_size
 from benchmarks.search_unions import BOUND, DELTA, world
 from siloquent.maths.moments import Moments
 from siloquent.search import Offer
@@ -22,6 +22,7 @@ CUT = 0.5
 SIZES = ((100, 10), (5_000, 100), (10_000, 10), (10_000, 50), (10_000, 100), (10_000, 200), (50_000, 100))
 
 
+@of_full_size
 def rows(options: Options) -> Iterator[Row]:
     """J-n-d."""
     for n, d in SIZES if not options.quick else SIZES[4:5]:

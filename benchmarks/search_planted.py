@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.baselines import search_mechanisms as paper
 from benchmarks.baselines.search_tables import Adjacency, planned, released
-from benchmarks.row import Options, Row
+from benchmarks.row import Options, Row, of_full_size
 from siloquent.maths.partial import ByKey, exact_gains_of
 from siloquent.search import Offer
 from siloquent.search.estimate.joins import joined
@@ -53,6 +53,7 @@ CASES = (
 )
 
 
+@of_full_size
 def rows(options: Options) -> Iterator[Row]:
     """One row a case."""
     for case in CASES if not options.quick else CASES[:1]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.baselines import search_mechanisms as paper
 from benchmarks.baselines.search_tables import Adjacency, planned, released
-from benchmarks.row import Options, Row
+from benchmarks.row import Options, Row, of_full_size
 from siloquent.maths.moments import Moments
 from siloquent.search.estimate.unions import fitted, totals_of
 
@@ -27,6 +27,7 @@ ADJACENCIES: tuple[tuple[str, Adjacency], ...] = (("ro", "replace-one"), ("ar", 
 SIZES = ((100, "1"), (500, "1"), (1_000, "1"), (10_000, "1"), (1_000, "0.1"), (10_000, "0.1"))
 
 
+@of_full_size
 def rows(options: Options) -> Iterator[Row]:
     """U-n-eps-adjacency, coverage of intervals, and one release for many requests or beside many tables."""
     seeds = QUICK if options.quick else SEEDS

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from benchmarks.baselines import data as race
 from benchmarks.baselines import functions
-from benchmarks.row import Options, Row
+from benchmarks.row import Options, Row, of_full_size
 from siloquent.maths.lsh import Laplacian, PStable
 from siloquent.maths.lsh.families import similarity
 from siloquent.privacy import rho_of_epsilon
@@ -37,6 +37,7 @@ GOALS = {
 }
 
 
+@of_full_size
 def rows(options: Options) -> Iterator[Row]:
     """K1, K4."""
     yield from _skin(options)

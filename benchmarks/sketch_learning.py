@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.baselines import data as race
 from benchmarks.baselines import learners
-from benchmarks.row import Options, Row
+from benchmarks.row import Options, Row, of_full_size
 from siloquent.maths.lsh import PStable, Surrogate
 from siloquent.maths.moments import in_ball, moments_of
 from siloquent.schema import Attribute, Budget, Domain, TableSchema
@@ -28,6 +28,7 @@ GOALS = {("pulsar", "0.1"): 0.88, ("occupancy", "0.1"): 0.96}
 REPEATS = 10
 
 
+@of_full_size
 def rows(options: Options) -> Iterator[Row]:
     """C1, G1."""
     yield from _classes(options)

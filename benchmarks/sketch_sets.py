@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.baselines import data as race
-from benchmarks.row import Options, Row
+from benchmarks.row import Options, Row, of_full_size
 from siloquent.maths.lsh import Jaccard, MinHashes, count_sets, set_sums, token_of_ids
 from siloquent.privacy.noise import add_laplace
 from siloquent.schema import Attribute, Budget, Domain, TableSchema, Unit
@@ -28,6 +28,7 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
+@of_full_size
 def rows(options: Options) -> Iterator[Row]:
     """Absolute errors, since the median sum is 10 of 82,168."""
     if not (options.wants("K3-slashdot") or options.wants("K3-slashdot-pure")):

@@ -137,3 +137,47 @@ def test_an_unknown_task_is_a_usage_error(capsys: pytest.CaptureFixture[str]) ->
         main(["nonsense"])
     assert end.value.code == 2
     assert "nonsense" in capsys.readouterr().err
+
+
+def test_what_we_rebuilt_stands_beside_and_never_as_printed(tmp_path: Path) -> None:
+    """The thesis prints none of these: its mechanisms are rebuilt, and stand in the column ``peer``."""
+    from benchmarks import explore_costs
+
+    names = ("fit-QW1", "cost-pure-QW1")
+    found = [row for name in names for row in explore_costs.rows(Options(tmp_path, only=name))]
+    assert [row.row for row in found] == list(names)
+    assert all(row.paper is None and row.peer is not None for row in found)
+
+
+def test_goals_of_the_designs_notes_stand_as_they_are(tmp_path: Path) -> None:
+    from benchmarks.profile_smfd import LESS, SETS
+    from benchmarks.published import TWELVE
+
+    assert {asked.name: asked.pure for asked in TWELVE}["QI3"] == 0.0000593
+    assert {name: LESS.get(name, 20) for name in SETS} == {
+        "iris": 20,
+        "balance-scale": 20,
+        "chess": 150,
+        "abalone": 90,
+        "nursery": 20,
+        "breast-cancer-wisconsin": 150,
+        "bridges": 150,
+        "echocardiogram": 150,
+    }
+
+
+def test_a_quick_run_has_no_goals_that_are_for_the_whole_size() -> None:
+    from benchmarks.row import of_full_size
+
+    made = of_full_size(lambda options: iter([MORE]))
+    assert [row.goal for row in made(Options(Path()))] == [200]
+    assert [(row.goal, row.ours) for row in made(Options(Path(), quick=True))] == [(None, 250)]
+
+
+@pytest.mark.parametrize(
+    "name", ["collect_syn", "collect_joins", "sketch_kde", "search_joins", "search_planted", "search_unions"]
+)
+def test_rows_of_fewer_seeds_than_their_goals_are_for_have_none(name: str) -> None:
+    import importlib
+
+    assert hasattr(importlib.import_module(f"benchmarks.{name}").rows, "__wrapped__")

@@ -6,7 +6,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
-from siloquent.cli.places import write_new
+from siloquent.cli.places import require_svg, write_new
 from siloquent.cli.screen import Screen
 from siloquent.errors import RequestError
 from siloquent.pictures.plain import clean
@@ -36,6 +36,8 @@ def check_drawable(query: Query, file: Path | None, *, again: str, on_screen: bo
         )
     if on_screen:
         raise RequestError("--json writes one document, and no picture.", fix="--chart-file answer.svg")
+    if file is not None:
+        require_svg(file, "--chart-file")
     if file is not None and file.exists():
         raise RequestError(f"{file} is there already.", fix="name another file with --chart-file")
 

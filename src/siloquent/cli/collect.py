@@ -122,7 +122,7 @@ def ingest(
     options: Options,
     collection: One,
     reports: Annotated[
-        list[Path],
+        list[str],  # not paths, which forget that ./r.bin began with a folder
         typer.Argument(
             metavar="REPORTS ..", help="Files of reports as devices send them, or .parquet with a column report."
         ),

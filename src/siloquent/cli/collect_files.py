@@ -41,9 +41,8 @@ def read_text(path: Path, most: int = MOST_TOML) -> str:
         raise RequestError(f"{path} cannot be read.", fix="name a file that is there") from None
 
 
-def in_collections(options: Options, name: Path | str) -> Path:
+def in_collections(options: Options, text: str) -> Path:
     """A path with a / as it is; a plain name among the workspace's collections, if there is a workspace."""
-    text = str(name)
     folder = options.folder()
     if "/" in text or os.sep in text or folder is None:
         return Path(text)

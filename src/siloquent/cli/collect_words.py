@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from siloquent.cli.places import write_new
+from siloquent.cli.places import require_svg, write_new
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT, Screen
 from siloquent.errors import RequestError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from siloquent.pictures import Bars
 
 MOST_BARS = 60
+PICTURES = (".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
 
 
 def design_document(
@@ -231,6 +232,8 @@ def keep_answer(output: Path, answer: Answer) -> None:
             raise RequestError("A picture shows one group column.", fix="GROUP BY one attribute, or -o rows.csv")
         write_new(output, picture.svg() + "\n")
         return
+    if output.suffix.lower() in PICTURES:
+        require_svg(output, "-o")
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerows([answer.columns, *([_plain(value) for value in row] for row in answer.rows)])

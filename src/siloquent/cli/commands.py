@@ -20,7 +20,7 @@ from siloquent.cli.plain_numbers import plainly
 from siloquent.cli.problems import report
 from siloquent.cli.screen import Screen
 from siloquent.documents.problems import OwnerLog, keep_details, problem_of
-from siloquent.errors import NotAllowed, RequestError, SiloquentError
+from siloquent.errors import MissingExtra, NotAllowed, RequestError, SiloquentError
 
 if TYPE_CHECKING:
     from siloquent.door import Session
@@ -251,12 +251,28 @@ def guarded(options: Options, body: Callable[[], int | None]) -> int:
     except (typer.Exit, typer.Abort):
         raise
     except Exception as unforeseen:  # allowed: the last door: no trace, no values on the screen, details to the owner
+        if extra := _extra_of(unforeseen):
+            return report(options.screen, problem_of(MissingExtra(extra, f"siloquent {' '.join(options.path)}")))
         problem = problem_of(unforeseen)
         keep_details(options.folder(), problem, unforeseen)
         if isinstance(unforeseen, OSError) and (place := _typed_place(options, unforeseen)):
             told = RequestError(f"{place} cannot be used: {unforeseen.strerror}.", fix=NO_PLACE, spent=problem.spent)
             return report(options.screen, problem_of(told))
         return report(options.screen, problem)
+
+
+_EXTRAS = {
+    **dict.fromkeys(("cryptography", "nacl", "httpx", "starlette"), "federation"),
+    **dict.fromkeys(("fastapi", "jinja2", "multipart", "python_multipart", "uvicorn"), "server"),
+    "psycopg": "postgres",
+    "pyspark": "spark",
+}
+
+
+def _extra_of(failed: Exception) -> str:
+    """The extra whose package ``failed`` is the want of; empty for all else."""
+    name = failed.name or "" if isinstance(failed, ModuleNotFoundError) else ""
+    return _EXTRAS.get(name.partition(".")[0], "")
 
 
 def _typed(fix: str) -> str:

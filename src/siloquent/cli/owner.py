@@ -48,7 +48,7 @@ def draft(
         raise RequestError(f"{output} is there already.", fix="name another file, or remove it")
     name = output.stem if output and output.suffix == ".toml" else table_name(file)
     form = "parquet" if file.suffix in (".parquet", ".pq") else "csv"
-    text = draft_schema(file, name=name, source=source or f"{form}:{file.resolve()}")
+    text = draft_schema(file, name=name, source=source or f"{form}:{_from_workspace(options, file)}")
     parse_schema(text)
     if output:
         _write(output, text)
@@ -59,6 +59,13 @@ def draft(
     else:
         options.screen.line(text.rstrip("\n"))
     options.screen.note("This is a draft: correct every bound and value from what is known of the field, set the unit.")
+
+
+def _from_workspace(options: Options, file: Path) -> str:
+    """``file`` as the table file names it: relative to the workspace it is in, so that both can move together."""
+    folder, whole = options.folder(), file.resolve()
+    inside = folder is not None and whole.is_relative_to(folder.resolve())
+    return whole.relative_to(folder.resolve()).as_posix() if inside and folder is not None else str(whole)
 
 
 def _require_public(options: Options, file: Path) -> None:

@@ -90,6 +90,17 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise RequestError(f"{path} is no TOML: {wrong}.") from None
 
 
+def require_svg(path: Path, option: str) -> None:
+    """Refuse a picture's file whose name says that it is of another format than SVG.
+
+    Raises:
+        RequestError: Another ending; it offers the same name with this one.
+    """
+    if path.suffix.lower() != ".svg":
+        told = f"{path.suffix} files" if path.suffix else "files without an ending"
+        raise RequestError(f"Pictures are written as SVG, not as {told}.", fix=f"{option} {path.with_suffix('.svg')}")
+
+
 def write_new(path: Path, content: str | bytes) -> None:
     """Write a new file; one with the same content may be there already.
 

@@ -194,6 +194,7 @@ def _folder(options: Options) -> Path:
 
 
 def _tokens(options: Options) -> Tokens:
+    _require_extra()
     from siloquent.server.store import Store
     from siloquent.server.tokens import Tokens
 

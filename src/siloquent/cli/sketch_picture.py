@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from siloquent.cli.places import write_new
+from siloquent.cli.places import require_svg, write_new
 from siloquent.cli.screen import Screen
 from siloquent.errors import RequestError, UnknownName
 
@@ -28,6 +28,7 @@ def show_map(screen: Screen, sketch: Sketch, names: list[str], output: Path | No
     if not 1 <= len(axes) <= 2:
         raise RequestError("A picture is over one or two features.", fix="--map age,bmi")
     if output is not None:
+        require_svg(output, "-o")
         write_new(output, density_picture(sketch, axes, FINE, FINE if len(axes) == 2 else 1).svg())
     across, down = ACROSS, DOWN if len(axes) == 2 else 1
     if screen.as_json:

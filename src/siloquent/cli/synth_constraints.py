@@ -60,14 +60,17 @@ def repair(
     """Write the table with every hard constraint kept, and list the changed cells. A second run changes nothing."""
     import numpy as np
 
-    from siloquent.synth.estimate.public_rows import write_public
+    from siloquent.synth.estimate.public_rows import copy_public, write_public
     from siloquent.synth.estimate.repair import repair as repaired_of
 
     with options.session() as session:
         schema = session.schema(table)
     compiled, found = _read(file, schema)
     repaired = repaired_of(found.cells, compiled, np.random.default_rng(seed))
-    write_public(output, found.changed(repaired.rows))
+    if len(repaired.changed) or output.suffix != file.suffix:
+        write_public(output, found.changed(repaired.rows))
+    else:
+        copy_public(file, output)
     document = repair_document(schema, output, compiled, found, repaired)
     if options.as_json:
         options.screen.document(document)

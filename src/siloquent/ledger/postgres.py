@@ -39,6 +39,7 @@ class PostgresLedger(DatabaseLedger):
             raise MissingExtra("postgres", "A ledger in PostgreSQL") from None
         except (sa.exc.ArgumentError, ValueError):  # a port that is no number
             raise LedgerError("The ledger's URL cannot be read.", fix="postgresql+psycopg://HOST/DATABASE") from None
+        self._is_made_new = create
         super().__init__(engine, head=head, make=partial(_make, engine) if create else None, crash_points=crash_points)
 
     def _begin_write(self, connection: Connection) -> None:
@@ -60,6 +61,8 @@ class PostgresLedger(DatabaseLedger):
 
     def _explain(self, failed: DBAPIError) -> tuple[str, str]:
         what, fix = _FAILURES.get(_class(failed), ("cannot be used", "siloquent doctor"))
+        if self._is_made_new and _class(failed) == "3D":
+            fix = "createdb, then the same again"
         return f"The ledger's database {what}.", fix
 
     def _may_stand(self, failed: DBAPIError) -> bool:
@@ -80,12 +83,14 @@ def _class(failed: DBAPIError) -> str:
 _REFUSALS = (("does not exist", "3D"), ("authentication failed", "28"), ("no password supplied", "28"))
 
 
+_RESTORE = "put the newest copy back as docs/how-to/restore-a-backup.md says"
+"""A new ledger would forget what was spent: nothing here leads to one."""
 _FAILURES = {
     "": ("cannot be reached", "start the server, and check [ledger] url in siloquent.toml"),
     "08": ("cannot be reached", "start the server, and check [ledger] url in siloquent.toml"),
     "28": ("refuses this user", "check the user and PGPASSWORD or ~/.pgpass"),
-    "3D": ("does not exist", "createdb, then: siloquent init DIR"),
-    "42": ("holds no ledger, or not for this user", "siloquent init DIR, or grant this user its tables"),
+    "3D": ("does not exist", f"correct [ledger] url, or {_RESTORE}"),
+    "42": ("holds no ledger, or not for this user", f"grant this user its tables, or {_RESTORE}"),
     "53": ("has no room left or too many connections", "make room on the server, then ask again"),
     "57": ("is being shut down", "try again when the server is back"),
 }

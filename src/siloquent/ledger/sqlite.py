@@ -48,7 +48,10 @@ class SQLiteLedger(DatabaseLedger):
     ) -> None:
         self._path, self._busy_seconds = path, busy_seconds
         if not path.is_file() and not create:
-            raise LedgerError(f"There is no ledger {path.name} in {path.parent}.", fix="siloquent init DIR")
+            raise LedgerError(
+                f"There is no ledger {path.name} in {path.parent}: it holds what was spent, and a new one would not.",
+                fix="put the newest copy back as docs/how-to/restore-a-backup.md says, then: siloquent ledger verify",
+            )
         engine = _engine(path, busy_seconds)
         make = partial(_make, path) if create and not path.exists() else None
         super().__init__(engine, head=head, make=make, crash_points=crash_points)

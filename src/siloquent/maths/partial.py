@@ -53,16 +53,23 @@ class Gains:
     slopes: NDArray[Any]
     noise: NDArray[Any]
 
-    def expected(self) -> NDArray[Any]:
+    def expected(self, spread: float | None = None) -> NDArray[Any]:
         """The gains with partial correlations drawn in by their noise: what to rank by.
 
-        Of hundreds of candidates some correlate by noise alone, those with most noise most of all. The correlations'
-        own variance is estimated from all candidates together.
+        Of hundreds of candidates some correlate by noise alone, those with most noise most of all.
+
+        Args:
+            spread: The correlations' own variance; None: that of these candidates.
         """
+        spread = self.spread if spread is None else spread
+        return np.asarray(self.gains * (spread / (spread + self.noise)) ** 2)
+
+    @property
+    def spread(self) -> float:
+        """The correlations' own variance, estimated from all candidates together."""
         usual = float(np.median(self.noise)) if len(self.noise) else 0.0
         weights = 1 / (self.noise + max(usual, _LEAST))
-        spread = max(float((weights * (self.gains - self.noise)).sum() / max(float(weights.sum()), _LEAST)), _LEAST)
-        return np.asarray(self.gains * (spread / (spread + self.noise)) ** 2)
+        return max(float((weights * (self.gains - self.noise)).sum() / max(float(weights.sum()), _LEAST)), _LEAST)
 
 
 def gains_of(

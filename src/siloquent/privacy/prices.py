@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from siloquent.errors import RequestError
+from siloquent.foreign.spec_types import check_types
 from siloquent.privacy.accountants import accountant, exact
 from siloquent.privacy.conversions import rho_of_epsilon
 from siloquent.privacy.events import DiscreteGaussian, DiscreteLaplace
@@ -31,6 +32,7 @@ class Budget:
     rho: Exact | None = None
 
     def __post_init__(self) -> None:
+        check_types(self, RequestError)
         if (self.epsilon is None) == (self.rho is None) or (self.rho is not None and self.delta is not None):
             raise RequestError("A budget is one of epsilon (with delta) and rho.", fix='Budget(epsilon="1")')
         given = self.rho if self.epsilon is None else self.epsilon

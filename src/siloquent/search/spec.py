@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from siloquent.errors import RequestError
+from siloquent.foreign.spec_types import check_types
 from siloquent.privacy import exact
 from siloquent.privacy.prices import Budget, Exact
 
@@ -33,6 +34,7 @@ class Accuracy:
     rows_per_key: int
 
     def __post_init__(self) -> None:
+        check_types(self, RequestError)
         if not (isinstance(self.mean_error, int | float) and 0 < self.mean_error < 1):
             raise RequestError(f"mean_error is a share of the range, between 0 and 1, not {self.mean_error!r}.")
         if not isinstance(self.rows_per_key, int) or self.rows_per_key < 1:
@@ -53,6 +55,7 @@ class KeyOf:
     def __init__(self, *attributes: str, parent: int | None = None) -> None:
         object.__setattr__(self, "attributes", tuple(attributes))
         object.__setattr__(self, "parent", parent)
+        check_types(self, RequestError)
         if not attributes or len(set(attributes)) != len(attributes):
             raise RequestError("A key is one or several attributes, each named once.", fix='KeyOf("district")')
         if parent is not None and (len(attributes) != 1 or not isinstance(parent, int) or parent < 1):
@@ -98,8 +101,7 @@ class OfferSpec:
     order: int = 2
 
     def __post_init__(self) -> None:
-        for name in ("features", "keys", "indicators"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+        check_types(self, RequestError)
         if not 1 <= len(self.features) <= MOST_FEATURES or len(set(self.features)) != len(self.features):
             raise RequestError(f"An offer has 1 to {MOST_FEATURES} features, each named once.")
         if len(self.keys) > MOST_KEYS or len({key.name for key in self.keys}) != len(self.keys):
@@ -205,10 +207,9 @@ class RequestSpec:
     order: int = 2
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", tuple(self.features))
+        check_types(self, RequestError, keys=str)
         keys = tuple(KeyOf(key) if isinstance(key, str) else key for key in self.keys)
         object.__setattr__(self, "keys", keys)
-        object.__setattr__(self, "kinds", tuple(self.kinds))
         if len({*self.features, self.target}) != len(self.features) + 1:
             raise RequestError("Features and target of a request are different attributes, each named once.")
         self._check_words()

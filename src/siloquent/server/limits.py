@@ -43,6 +43,12 @@ class BodyLimit:
             refusal = Refused(431, "headers_too_large", "The headers are longer than 16 KiB.")
             await document(refusal.problem)(scope, receive, self._sending(send))
             return
+        encodings = [value for name, value in scope["headers"] if name.lower() == b"content-encoding"]
+        if any(one.strip().lower() not in (b"", b"identity") for one in b",".join(encodings).split(b",")):
+            # What is packed would be counted as it comes and grow as it is read.
+            refusal = Refused(415, "unsupported_media_type", "A body is read as it is: Content-Encoding is identity.")
+            await document(refusal.problem, {"Connection": "close"})(scope, receive, self._sending(send))
+            return
         length = fields.get(b"content-length", b"0")
         seen, started = 0, False
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from siloquent.charging import Charge, request_digest, require_planned
 from siloquent.errors import LedgerError, RequestError, SchemaError
+from siloquent.foreign.spec_types import check_types
 from siloquent.ledger import Permit, Stored
 from siloquent.maths.joint import Variances
 from siloquent.maths.moments import QUANTA, Moments, in_ball, linear_model, moments_release
@@ -51,7 +52,7 @@ class MomentsSpec:
     radius: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", tuple(self.features))
+        check_types(self, RequestError)
         if not 1 <= len(self.features) <= 1_000 or len({*self.features, self.target}) != len(self.features) + 1:
             raise RequestError("A regression has 1 to 1,000 features and a target, each named once.")
         if self.radius is not None and not (math.isfinite(self.radius) and self.radius > 0):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
+from siloquent.foreign.spec_types import check_types
 from siloquent.maths.lsh import Kernel, kernel_from_plain, kernel_to_plain
 from siloquent.privacy import exact
 from siloquent.privacy.prices import Budget
@@ -36,6 +37,7 @@ class Accuracy:
     planning: Literal["guaranteed", "typical"] = "guaranteed"
 
     def __post_init__(self) -> None:
+        check_types(self, RequestError)
         for name in ("relative", "at_density", "beta"):
             value = getattr(self, name)
             if not (isinstance(value, int | float) and 0 < value < (1 if name != "relative" else float("inf"))):
@@ -83,7 +85,7 @@ class SketchSpec:
     plan_file: Path | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", tuple(self.features))
+        check_types(self, RequestError)
         if not 1 <= len(self.features) <= MOST_FEATURES or len(set(self.features)) != len(self.features):
             raise RequestError(f"A sketch has 1 to {MOST_FEATURES:,} features, each named once.")
         if (self.budget is None) == (self.accuracy is None):
@@ -205,6 +207,9 @@ class Density:
     beta: float = 0.05
     label: str | None = None
 
+    def __post_init__(self) -> None:
+        check_types(self, RequestError)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Difference:
@@ -213,6 +218,9 @@ class Difference:
     points: Points
     others: Points
     beta: float = 0.05
+
+    def __post_init__(self) -> None:
+        check_types(self, RequestError)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,6 +231,9 @@ class Classify:
     rule: Literal["likelihood", "prior", "map"] = "likelihood"
     priors: tuple[float, ...] = ()
     beta: float = 0.05
+
+    def __post_init__(self) -> None:
+        check_types(self, RequestError)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -236,6 +247,7 @@ class Anomaly:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_types(self, RequestError)
         if (self.threshold is None) == (self.share is None):
             raise RequestError("An anomaly is judged by a threshold or by a share.", fix="Anomaly(points, share=.01)")
         if self.share is not None and not 0 < self.share < 1:
@@ -250,6 +262,7 @@ class Modes:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_types(self, RequestError)
         if not 1 <= self.count <= 1_000:
             raise RequestError(f"count is 1 to 1,000, not {self.count!r}.")
 
@@ -262,6 +275,7 @@ class Sample:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_types(self, RequestError)
         if not 1 <= self.count <= 10**6:
             raise RequestError(f"count is 1 to 1,000,000, not {self.count!r}.")
 
@@ -278,6 +292,7 @@ class Regress:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_types(self, RequestError)
         if not (isinstance(self.reach, int | float) and 0 < self.reach <= 100):
             raise RequestError(f"reach is a number above 0, up to 100, not {self.reach!r}.")
 

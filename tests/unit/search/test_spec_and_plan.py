@@ -72,7 +72,7 @@ WRONG_PLANS: dict[str, tuple[dict[str, object], type[SiloquentError], str]] = {
     "one value only": ({"features": ("one",)}, SchemaError, "one declared value"),
     "a key without a domain": ({"keys": (KeyOf("person"),)}, SchemaError, "not declared"),
     "a parent of a number": ({"keys": (KeyOf("year", parent=2),)}, SchemaError, "must be a category"),
-    "too small a price": ({"budget": Budget(rho="0.0000000000001")}, RequestError, "cannot be drawn"),
+    "too small a price": ({"budget": Budget(rho="0.0000000000001")}, RequestError, "below rho"),
 }
 
 

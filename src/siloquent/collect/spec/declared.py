@@ -12,6 +12,7 @@ from siloquent.collect.spec.dimension import Dimension
 from siloquent.collect.spec.role import NAME, Role
 from siloquent.errors import SchemaError, UnknownName
 from siloquent.foreign.numbers import is_plain_number
+from siloquent.foreign.spec_types import check_types
 from siloquent.schema.build import parse_attribute
 from siloquent.schema.toml import read_toml
 
@@ -39,6 +40,7 @@ class Service:
     everyone: bool = False
 
     def __post_init__(self) -> None:
+        check_types(self, SchemaError)
         if not NAME.fullmatch(self.name):
             raise SchemaError(f"A service is named with letters, digits and '_', not {self.name[:20]!r}.")
         if not self.roles:
@@ -112,9 +114,10 @@ class CollectionSpec:
     dimensions: tuple[Dimension, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _epsilon(self.epsilon))
+        check_types(self, SchemaError)
         if not NAME.fullmatch(self.name):
             raise SchemaError(f"A collection is named with letters, digits and '_', not {self.name[:20]!r}.")
-        object.__setattr__(self, "epsilon", _epsilon(self.epsilon))
         if not 1 <= len(self.services) <= MOST_SERVICES:
             raise SchemaError(f"A collection has 1 to {MOST_SERVICES} services, not {len(self.services)}.")
         names = [service.name.casefold() for service in self.services]

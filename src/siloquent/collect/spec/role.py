@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from siloquent.errors import SchemaError
+from siloquent.foreign.spec_types import check_types
 from siloquent.schema import Attribute
 
 Use = Literal["filter", "measure", "both"]
@@ -41,6 +42,7 @@ class Role:
     dimension: str | None = None
 
     def __post_init__(self) -> None:
+        check_types(self, SchemaError)
         name, kind = self.attribute.name, self.attribute.kind
         if not NAME.fullmatch(name):
             raise SchemaError(f"An attribute of a service is named with letters, digits and '_', not {name[:20]!r}.")

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from siloquent.errors import RequestError
 from siloquent.foreign.numbers import plain_float
+from siloquent.foreign.spec_types import check_types
 from siloquent.maths.dependencies import MOST_LATTICE
 from siloquent.privacy import told_fraction
 
@@ -59,9 +60,9 @@ class ProfileSpec:
     deadline: float = 86_400.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", tuple(self.columns))
-        object.__setattr__(self, "kinds", tuple(self.kinds))
-        if not isinstance(self.table, str) or not self.table:
+        object.__setattr__(self, "canaries", _share(self.canaries))
+        check_types(self, RequestError)
+        if not self.table:
             raise RequestError("A profile needs a table.", fix=_FIX)
         if not 2 <= len(self.columns) <= MOST_LATTICE or len(set(self.columns)) != len(self.columns):
             raise RequestError(f"A profile has 2 to {MOST_LATTICE} columns, each named once.", fix=_FIX)
@@ -75,9 +76,7 @@ class ProfileSpec:
     def _check_numbers(self) -> None:
         if self.max_lhs is not None and not (isinstance(self.max_lhs, int) and 1 <= self.max_lhs <= len(self.columns)):
             raise RequestError(f"max_lhs is 1 to {len(self.columns)}, not {self.max_lhs!r}.", fix="max_lhs = 2")
-        share = _share(self.canaries)
-        object.__setattr__(self, "canaries", share)
-        if not 0 <= share <= 1:
+        if not 0 <= self.canaries <= 1:
             raise RequestError(f"canaries is a share from 0 to 1, not {self.canaries}.", fix="canaries=.05")
         if not isinstance(self.min_rows, int) or self.min_rows < 2:
             # One row is one value: what is shared of it is membership of that row.

@@ -54,9 +54,10 @@ def ranking(training: Training, pools: Sequence[Joined], rng: np.random.Generato
         # Less one key's value, which changes no gain: a constant is then 0 exactly, and no rounding of large values
         # looks like a gain. Where nothing varies, nothing is gained.
         moved = pool.values - pool.values[:, [int(np.argmax(table.counts))]]
-        expected = gains_of(table, moved.astype(np.float32), unsure=pool.unsure).expected()
-        best = np.argsort(-expected, kind="stable")[:MOST_RANKED]
-        found += _with_intervals(training, key, table, pool, moved[best], best, expected, total, rng)
+        # Single precision says which are worth a closer look; their order is that of double precision.
+        rough = gains_of(table, moved.astype(np.float32), unsure=pool.unsure)
+        best = np.argsort(-rough.expected(), kind="stable")[:MOST_RANKED]
+        found += _with_intervals(training, key, table, pool, moved[best], best, rough.spread, total, rng)
     return sorted(found, key=lambda one: (-one.expected, -one.gain))[:MOST_RANKED], total
 
 
@@ -67,11 +68,13 @@ def _with_intervals(
     pool: Joined,
     values: Floats,
     best: NDArray[np.int64],
-    expected: NDArray[np.float32],
+    spread: float,
     total: int,
     rng: np.random.Generator,
 ) -> list[Scored]:
-    exact = exact_gains_of(table, values)
+    unsure = np.broadcast_to(np.asarray(pool.unsure), len(pool.values))[best]
+    exact = exact_gains_of(table, values, unsure=unsure)
+    expected = exact.expected(spread)
     r = np.sign(exact.slopes) * np.sqrt(exact.gains)
     # The partial correlation is the partial covariance over this length, which noise and sampling hardly move.
     length = np.abs(exact.gains / np.where(exact.slopes == 0, 1, exact.slopes)) / np.maximum(np.abs(r), 1e-9)
@@ -90,7 +93,7 @@ def _with_intervals(
     return [
         Scored(
             candidate=pool.candidates[i],
-            expected=float(expected[i]),
+            expected=float(expected[n]),
             gain=float(exact.gains[n]),
             low=float(near[n] ** 2),
             high=float(far[n] ** 2),

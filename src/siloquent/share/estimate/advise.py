@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +18,8 @@ Integers = NDArray[np.int64]
 ROUNDING = 1e-9
 """Two models that are the same differ by less than that in loss, by the order of their sums."""
 MODELS = ("constant", "alone", "shared", "stacked")
-WIDE = 1.96
-"""Half of a 95 % interval, in standard errors."""
+COVERED = 0.95
+"""Of the intervals of differences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,8 @@ class Difference:
 class Advice:
     """What cross-validation on own rows says; it is about those rows, so it stays with their owner.
 
-    ``recommended``: stacked is better than alone in loss beyond the interval, and not worse in error.
+    ``recommended``: stacked is better than alone in loss beyond the interval, not worse in error, and better than the
+    constant in both: what no model needs is no gain.
     """
 
     measures: dict[str, Measures]
@@ -69,6 +71,8 @@ class Advice:
             return f"Yes: sharing helps here, the loss falls and the error does not rise. {words}"
         if self.recommended:
             return f"Yes: sharing helps here. {words}"
+        if self.loss.high < 0 and stacked <= alone:
+            return f"No: it is better than alone, and no better than the constant. {words}"
         if self.loss.high < 0:
             return f"No: the loss falls, but the error does not. {words}"
         if self.loss.low > 0:
@@ -96,13 +100,15 @@ def advise(encoding: Encoding, places: Integers, shared: Scores, how: Fit) -> Ad
     errors = {name: _errors(encoding, held[name], y) for name in MODELS}
     losses = {name: _losses(encoding, held[name], y) for name in MODELS}
     error, loss = (_difference(found["stacked"] - found["alone"]) for found in (errors, losses))
-    return Advice(
-        measures={name: _measures(encoding, held[name], y, errors[name], losses[name]) for name in MODELS},
-        error=error,
-        loss=loss,
-        recommended=loss.high < -ROUNDING and error.mean <= 0,
-        rows=rows,
-    )
+    measures = {name: _measures(encoding, held[name], y, errors[name], losses[name]) for name in MODELS}
+    return Advice(measures, error, loss, recommended=is_gain(measures, error, loss), rows=rows)
+
+
+def is_gain(measures: Mapping[str, Measures], error: Difference, loss: Difference) -> bool:
+    """Whether the others' releases surely help: more than alone, and more than without any model."""
+    stacked, constant = measures["stacked"], measures["constant"]
+    beats_alone = loss.high < -ROUNDING and error.mean <= 0
+    return beats_alone and stacked.loss < constant.loss - ROUNDING and stacked.error <= constant.error
 
 
 def _odds(scores: Scores, found: Floats) -> Floats:
@@ -130,8 +136,12 @@ def _losses(encoding: Encoding, found: Floats, y: Floats | Integers) -> Floats:
 
 
 def _difference(each: Floats) -> Difference:
+    from scipy.special import stdtrit
+
+    # Few rows do not know their own spread well: Student's t, which is 1.96 for many.
+    wide = float(stdtrit(len(each) - 1, (1 + COVERED) / 2))
     mean, error = float(each.mean()), float(each.std(ddof=1)) / math.sqrt(len(each))
-    return Difference(mean, mean - WIDE * error, mean + WIDE * error)
+    return Difference(mean, mean - wide * error, mean + wide * error)
 
 
 def _measures(encoding: Encoding, found: Floats, y: Floats | Integers, errors: Floats, losses: Floats) -> Measures:

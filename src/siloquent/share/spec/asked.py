@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from siloquent.errors import RequestError
+from siloquent.foreign.spec_types import check_types
 from siloquent.privacy.prices import Budget
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class TreeSpec:
     variant: Literal["ours", "aamas-2019"] = "ours"
 
     def __post_init__(self) -> None:
+        check_types(self, RequestError)
         for name, least, most in (("h", 2, 16), ("t", 1, 1_000), ("p", 2, self.h), ("max_nodes", 2, MOST_NODES)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
@@ -77,7 +79,7 @@ class ShareSpec:
     colluding: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", tuple(self.features))
+        check_types(self, RequestError)
         if not 1 <= len(self.features) <= MOST_FEATURES or len({*self.features, self.label}) != len(self.features) + 1:
             raise RequestError(f"A release has 1 to {MOST_FEATURES} features and a label, each named once.")
         for name, allowed in (("method", METHODS), ("trust", ("local", "sum"))):
@@ -126,7 +128,7 @@ class LearnSpec:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "releases", tuple(self.releases))
+        check_types(self, RequestError)
         if not self.releases:
             raise RequestError("Learning needs at least one release.", fix="releases=(theirs, ..)")
         if self.model not in (None, *MODELS):

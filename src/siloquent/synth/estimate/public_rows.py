@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +78,6 @@ def write_public(path: Path, table: pa.Table) -> None:
     Raises:
         RequestError: Something is there already, or the disk refuses.
     """
-    import pyarrow.csv
     import pyarrow.parquet
 
     if path.exists():
@@ -85,9 +86,33 @@ def write_public(path: Path, table: pa.Table) -> None:
         if path.suffix == ".parquet":
             pyarrow.parquet.write_table(table, path)
         else:
-            pyarrow.csv.write_csv(table, path, pyarrow.csv.WriteOptions(quoting_style="needed"))
+            _write_csv(path, table)
     except OSError as failed:
         raise RequestError(f"{path} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None
+
+
+def _write_csv(path: Path, table: pa.Table) -> None:
+    """Quotes stand only where they must: a number that came without them leaves without them."""
+    with path.open("x", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(table.column_names)
+        for batch in table.to_batches(max_chunksize=100_000):
+            writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+
+def copy_public(path: Path, output: Path) -> None:
+    """Write ``path`` as the new file ``output``, byte for byte: a table in which nothing changed.
+
+    Raises:
+        RequestError: As ``write_public``.
+    """
+    try:
+        with path.open("rb") as old, output.open("xb") as new:
+            shutil.copyfileobj(old, new)
+    except FileExistsError:
+        raise RequestError(f"{output} is there already.", fix="name another file, or remove it") from None
+    except OSError as failed:
+        raise RequestError(f"{output} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None
 
 
 def _table(path: Path) -> pa.Table:

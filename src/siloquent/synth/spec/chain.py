@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from siloquent.errors import RequestError
+from siloquent.foreign.spec_types import check_types
 from siloquent.privacy import exact
 from siloquent.privacy.prices import Exact
 
@@ -49,6 +50,7 @@ class ChainSpec:
     search: bool = False
 
     def __post_init__(self) -> None:
+        check_types(self, RequestError)
         if self.batch is not None and self.batch < 1:
             raise RequestError(f"batch is at least 1 row, not {self.batch}.")
         if not 1 <= self.steps <= 10**6:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from siloquent.errors import RequestError
 from siloquent.foreign import load_toml, read_bounded
 from siloquent.foreign.documents import MAX_TOML_BYTES
+from siloquent.foreign.spec_types import check_types
 from siloquent.privacy import exact
 from siloquent.privacy.prices import Budget, Exact
 from siloquent.synth.spec.chain import OURS, ChainSpec, chain_from_plain
@@ -64,12 +65,11 @@ class SynthSpec:
     weights: Mapping[str, Exact] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_types(self, RequestError)
         for name in ("columns", "targets"):
             given = getattr(self, name)
-            if given is not None:
-                object.__setattr__(self, name, tuple(given))
-                if len(set(given)) != len(given):
-                    raise RequestError(f"{name} names a column twice.")
+            if given is not None and len(set(given)) != len(given):
+                raise RequestError(f"{name} names a column twice.")
         if self.rows is not None and not (_is_whole(self.rows) and 1 <= self.rows <= MOST_ROWS):
             raise RequestError(
                 f"rows is a whole number from 1 to {MOST_ROWS:,}, not {self.rows!r}.", fix="rows = 10000"

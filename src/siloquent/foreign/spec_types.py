@@ -1,0 +1,127 @@
+"""Values of a spec against its own annotations, before anything is compared or computed with them."""
+
+from __future__ import annotations
+
+import operator
+import types
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from siloquent.errors import SiloquentError
+
+_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "None"}
+
+
+class _Other(Exception):
+    """The value is of another type."""
+
+
+def check_types(spec: Any, error: type[SiloquentError], **also: type) -> None:
+    """Refuse values of other types than the fields of ``spec`` say; lists become the tuples that they stand for.
+
+    Args:
+        spec: A frozen dataclass, in its ``__post_init__``.
+        error: What is raised.
+        also: A type that a field takes besides, alone or within its tuple.
+    Raises:
+        SiloquentError: ``error``, with the field, what it takes and what it was given.
+    """
+    kind: type = type(spec)
+    for name, hint in _hints(kind).items():
+        value = getattr(spec, name)
+        try:
+            fitting = _fitted(value, hint, also.get(name))
+        except _Other:
+            raise error(
+                f"{name} of {kind.__name__} is {_words(hint)}, not {type(value).__name__}.",
+                fix=f"give {name} as {_words(hint)}",
+            ) from None
+        if fitting is not value:
+            object.__setattr__(spec, name, fitting)
+
+
+@lru_cache(200)
+def _hints(kind: type) -> dict[str, Any]:
+    """The annotations of a dataclass; what is imported for type checkers alone may be anything."""
+    unknown: dict[str, Any] = {}
+    while True:
+        try:
+            return get_type_hints(kind, localns=unknown)
+        except NameError as missing:
+            unknown[str(missing.name)] = Any
+
+
+def _fitted(value: Any, hint: Any, also: type | None = None) -> Any:
+    """``value`` as ``hint`` wants it."""
+    origin, inside = get_origin(hint), get_args(hint)
+    if hint is Any or (also is not None and isinstance(value, also)):
+        return value
+    if origin is Literal:
+        return _of(value, tuple({type(one) for one in inside}))
+    if origin in (Union, types.UnionType):
+        return _either(value, inside, also)
+    if origin is tuple:
+        return _items(value, inside[0], also)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        for key, one in _of(value, (Mapping,)).items():
+            _of(key, (str, int))
+            _fitted(one, inside[1])
+        return value
+    return _plain(value, hint)
+
+
+def _either(value: Any, hints: tuple[Any, ...], also: type | None) -> Any:
+    if Fraction in hints and Decimal in hints:  # amounts: a float is refused where they are read, in better words
+        return _of(value, (str, int, float, Fraction, Decimal, *(one for one in hints if one is type(None))))
+    for hint in hints:
+        try:
+            return _fitted(value, hint, also)
+        except _Other:
+            continue
+    raise _Other
+
+
+def _items(value: Any, hint: Any, also: type | None) -> tuple[Any, ...]:
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        raise _Other
+    found = tuple(_fitted(one, hint, also) for one in value)
+    return value if type(value) is tuple and all(a is b for a, b in zip(value, found, strict=True)) else found
+
+
+def _plain(value: Any, kind: Any) -> Any:
+    if not isinstance(kind, type):  # an array, a protocol: its reader checks it
+        return value
+    if kind is int:
+        return value if type(value) is int else operator.index(_of(value, (Integral,)))
+    if kind is float:
+        return value if type(value) in (int, float) else float(_of(value, (Real, Decimal)))
+    if kind is Path:
+        return Path(_of(value, (str, Path)))
+    return _of(value, (kind,))
+
+
+def _of(value: Any, kinds: tuple[type, ...]) -> Any:
+    """``value`` if it is of these types; booleans are no numbers."""
+    if isinstance(value, bool) and bool not in kinds and object not in kinds:
+        raise _Other
+    if not isinstance(value, kinds):
+        raise _Other
+    return value
+
+
+def _words(hint: Any) -> str:
+    origin, inside = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return " or ".join(repr(one) for one in inside)
+    if origin in (Union, types.UnionType):
+        if Fraction in inside and Decimal in inside:
+            return "a number as text"
+        return " or ".join(dict.fromkeys(_words(one) for one in inside))
+    if origin is tuple:
+        return f"a tuple, each of {_words(inside[0])}"
+    return _WORDS.get(hint, getattr(hint, "__name__", str(hint)))
