@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from benchmarks.replay.audit import Found
 from benchmarks.replay.declarations import SETTINGS
 from benchmarks.replay.devices import reported
-from benchmarks.replay.explored import EACH, explored, far_apart
-from benchmarks.replay.released import released
+from benchmarks.replay.explored import EACH, explored, farthest
+from benchmarks.replay.released import kinds, one_release, released, stepwise
+from benchmarks.replay.silos import in_sums
 from benchmarks.row import Options, Row
+from siloquent.privacy.prices import Budget
 
-QUESTIONS, RELEASES = 20_400, 1_824
+QUESTIONS, RELEASES, REPORTS, SUMS = 20_400, 1_400, 600, 256
 REACHED = 1 - 1e-6
+BY_STEPS = "synth"
+"""Releases of many steps, each of which is compared with its own price."""
 
 
 def rows(options: Options) -> Iterator[Row]:
@@ -21,20 +26,21 @@ def rows(options: Options) -> Iterator[Row]:
     if not options.wants("replay"):
         return
     share = 40 if options.quick else 1
+    settings = SETTINGS[::5] if options.quick else SETTINGS
     questions = Tally(explored(range(QUESTIONS // EACH // share)))
-    others = Tally(
-        found for part in (released(range(RELEASES // share)), reported(range(600 // share))) for found in part
-    )
-    pairs = Tally(
-        found
-        for setting in SETTINGS
-        for nth in range(2 if options.quick else 6)
-        for found in far_apart(setting, nth=nth)
-    )
     yield questions.row("replay-questions", "questions of explore")
-    yield others.row("replay-releases", "releases of synth, sketch, search, share, collect")
-    whole = questions + others + pairs
-    yield whole.combinations()
+    parts = (released(range(RELEASES // share)), reported(range(REPORTS // share)), in_sums(range(SUMS // share)))
+    others = Tally(chain.from_iterable(parts))
+    yield others.row("replay-releases", "releases of synth, sketch, search, share, collect, and silos' parts in sums")
+    farther = (farthest(setting, nth=nth) for setting in settings for nth in range(2 if options.quick else 6))
+    worst = (one_release(name, setting) for setting in settings for name in kinds(Budget(epsilon="2")))
+    steps = chain.from_iterable(stepwise(setting) for setting in settings)
+    pairs = Tally(chain(chain.from_iterable(farther), worst, steps))
+    yield pairs.row("replay-worst", "releases on the worst neighbours that there are")
+    yield (questions + others + pairs).combinations()
+
+
+Key = tuple[str, ...]
 
 
 class Tally:
@@ -42,7 +48,8 @@ class Tally:
 
     def __init__(self, found: Iterable[Found]) -> None:
         self.count, self.status, self.faults = 0, Counter[str](), list[str]()
-        self.largest: dict[tuple[str, ...], float] = {}
+        self.largest: dict[Key, float] = {}
+        self.most: dict[Key, float] = {}
         for one in found:
             self.see(one)
 
@@ -51,17 +58,25 @@ class Tally:
         self.count += 1
         self.status[one.status] += 1
         self.faults += [f"{one.name} ({one.account}, {one.unit}, {one.adjacency}): {fault}" for fault in one.faults]
-        if one.charge and one.calls:
+        setting = (one.account, one.unit, one.adjacency)
+        for step, ratio in one.steps.items():
+            self._reached((f"{one.name}: {step}", "", *setting), ratio, 1.0)
+        if one.charge and one.calls and not one.name.startswith(BY_STEPS):
             task = one.name if one.name[:5].strip().islower() else "explore"
-            key = (task, "+".join(one.calls), one.account, one.unit, one.adjacency)
-            self.largest[key] = max(self.largest.get(key, 0.0), one.ratio)
+            self._reached((task, "+".join(one.calls), *setting), one.ratio, one.most)
+
+    def _reached(self, key: Key, ratio: float, most: float) -> None:
+        """Keep the largest ratio, and what is the most that there can be by the pair that came nearest to its own."""
+        if ratio / most > self.largest.get(key, -1.0) / self.most.get(key, 1.0) or ratio >= REACHED:
+            self.largest[key], self.most[key] = ratio, most
 
     def __add__(self, other: Tally) -> Tally:
         result = Tally(())
         result.count, result.faults = self.count + other.count, self.faults + other.faults
         result.status = self.status + other.status
-        for key in {**self.largest, **other.largest}:
-            result.largest[key] = max(self.largest.get(key, 0.0), other.largest.get(key, 0.0))
+        for one in (self, other):
+            for key, ratio in one.largest.items():
+                result._reached(key, ratio, one.most[key])
         return result
 
     def row(self, name: str, of: str) -> Row:
@@ -71,8 +86,17 @@ class Tally:
         return Row(name, ours=len(self.faults), goal=0, unit="undercharged or told apart", how=how)
 
     def combinations(self) -> Row:
-        """Of the combinations of mechanism, account, unit and adjacency, those whose price no pair used up."""
-        below = {key: ratio for key, ratio in sorted(self.largest.items()) if ratio < REACHED}
-        listed = "; ".join(f"{' '.join(key)} {ratio:.4g}" for key, ratio in below.items())
-        how = f"of {len(self.largest)} combinations, largest loss / charge below 1: {listed}"
-        return Row("replay-combinations", ours=len(below), unit="combinations below 1", how=how)
+        """Of the combinations of mechanism, account, unit and adjacency, those whose price no pair used up.
+
+        Where no pair can (several numbers priced one by one, of which it moves only some as far as it could), the most
+        that any pair can use up stands beside the ratio that some pair reached.
+        """
+        short = {key: ratio for key, ratio in sorted(self.largest.items()) if ratio < self.most[key] * REACHED}
+        less = {key: most for key, most in sorted(self.most.items()) if most < REACHED and key not in short}
+        listed = "; ".join(f"{' '.join(filter(None, key))} {ratio:.4g}" for key, ratio in short.items())
+        whole = "; ".join(f"{' '.join(filter(None, key))} {most:.4g}" for key, most in less.items())
+        how = (
+            f"of {len(self.largest)} combinations, largest loss / charge below what some neighbours can reach: "
+            f"{listed or 'none'}. Reached, where it is below 1 for all neighbours: {whole or 'none'}"
+        )
+        return Row("replay-combinations", ours=len(short), unit="combinations not reached", how=how)

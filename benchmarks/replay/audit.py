@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,6 +14,7 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from benchmarks.replay import losses
+from benchmarks.replay.steps import step_ratios
 from benchmarks.replay.tape import Differs, Tape, recorded
 from siloquent.door import Session
 from siloquent.errors import SiloquentError
@@ -43,6 +44,7 @@ class Found:
     """One audited release: the calls that told anything, the loss and the charge in the account's own amount.
 
     ``most``: the part of the charge that any neighbours of this declaration can use up, where it was worked out.
+    ``steps``: of a synthesis, the part of its own price that each kind of step used up.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Found:
     charge: Fraction
     faults: tuple[str, ...]
     most: float = 1.0
+    steps: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float:
@@ -123,6 +126,8 @@ def judged(schema: TableSchema, session: Session, name: str, release: Release, d
     # Looks that were not paid for would report everything, or nothing: not what was reported.
     nothing = any(b'"values":[]' in shown for shown in drawn.shown if isinstance(shown, bytes))
     faults, again = _replayed(session, schema, release, drawn, stops, 1 if nothing else -1)
+    if drawn.status.startswith("unforeseen"):
+        faults.append(drawn.status)
     loss = Fraction(0) if again is None else _loss(schema, drawn, again, k, stops, faults)
     charge = Fraction(drawn.amount, accountant(schema.budget.accountant).scale)
     if loss > charge:
@@ -130,7 +135,12 @@ def judged(schema: TableSchema, session: Session, name: str, release: Release, d
     calls = tuple(dict.fromkeys(call.name for call in drawn.tape.calls))
     unit = schema.unit.kind if schema.unit.max_rows == 1 else f"{schema.unit.kind} x{schema.unit.max_rows}"
     settings = schema.budget.accountant, unit, schema.adjacency
-    return Found(name, *settings, drawn.status.partition(":")[0], calls, loss, charge, tuple(faults))
+    steps: dict[str, float] = {}
+    if name.startswith("synth") and again is not None and drawn.status == "answered":
+        zcdp, delta = schema.budget.accountant == "zcdp", drawn.delta / ATTO
+        steps = step_ratios(drawn.tape, again.tape, drawn.events, zcdp=zcdp, delta=delta)
+    status = drawn.status.partition(":")[0]
+    return Found(name, *settings, status, calls, loss, charge, tuple(faults), steps=steps)
 
 
 def stops_of(event: Event) -> list[int]:
@@ -180,9 +190,12 @@ def _loss(schema: TableSchema, one: Played, two: Played, k: int, stops: list[int
         if call.name == "add_gaussian" and not zcdp:
             faults.append("Gaussian noise in a pure account")
             continue
-        total += losses.loss(call, other, zcdp=zcdp, k=k, stop=None if zcdp else stop)
+        honest = one.tape.honest
+        total += losses.loss(call, other, zcdp=zcdp, k=k, stop=None if zcdp else stop, honest=honest)
         told = losses.told(call, other)
-        if told > 1e-6 and told > float(losses.loss(call, other, zcdp=False, k=k, stop=stop)) * (1 + 1e-6):
+        if told > 1e-6 and told > float(losses.loss(call, other, zcdp=False, k=k, stop=stop, honest=honest)) * (
+            1 + 1e-6
+        ):
             faults.append(f"{call.name} told more than its bound")
     if one.delta:
         epsilon = losses.sampled_epsilon(one.tape, two.tape, delta=one.delta / ATTO)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
+from itertools import combinations
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow as pa
+
 from benchmarks.replay.audit import Found, Release, audit
-from benchmarks.replay.declarations import SETTINGS, declared, extremes, neighbours, question
+from benchmarks.replay.declarations import SETTINGS, Row, apart, declared, extremes, neighbours, question
 from siloquent.door import Session
 from siloquent.explore.plan import planner
+from siloquent.schema import TableSchema
 
 SHOWN_AT_RANDOM = frozenset({"hash", "prev", "ledger", "at"})
 EACH = 6
@@ -67,13 +72,57 @@ FAR_APART = {
 """Questions whose price some pair of extreme units uses up, by what they ask."""
 
 
+WARDS: list[Row] = [{"ward": ward} for ward in "ABC"]
+UNITS: dict[str, list[Row]] = {
+    **dict.fromkeys(("groups", "iceberg", "crossing", "top"), WARDS),
+    **{name: [{**ward, "cost": cost} for ward in WARDS for cost in (-5, 5)] for name in ("sums", "top sums")},
+    "blocks": [{"ward": ward, "age": age} for ward in "AC" for age in (0, 1, 4)],
+    "median": [{"age": age} for age in range(5)],
+    "average": [{"dose": -1}, {"dose": 3}],
+}
+"""All that a row can be to a question, as far as its loss is concerned.
+
+A loss is convex in the values of both rows, so least and greatest values are enough; rows that count nowhere are beside
+them. Which rows a user has does not matter: m equal ones move m times as far, and no others further.
+"""
+NOWHERE: Row = {"ward": None, "age": None, "cost": None, "dose": None}
+
+
 def far_apart(
     setting: tuple[str, str, int], names: Sequence[str] = tuple(FAR_APART), *, nth: int = 0
 ) -> Iterator[Found]:
     """Questions on neighbours that differ as far as two units can, by the ``nth`` cheapest mechanism."""
     schema, bounds = declared(random.Random(1), *setting, bounds=(-5, 5))
-    one, other = extremes(schema, bounds)
     for name in names:
-        text = FAR_APART[name]
-        with patch.object(planner, "_choice", _nth(nth)) if nth else nullcontext():
-            yield from audit(schema, one, other, [(text, ask(text), 1)])
+        yield from _asked(schema, extremes(schema, bounds), name, nth)
+
+
+def farthest(
+    setting: tuple[str, str, int], names: Sequence[str] = tuple(FAR_APART), *, nth: int = 0
+) -> Iterator[Found]:
+    """The same, until some neighbours use up the whole charge; else the worst of all that there are."""
+    schema, bounds = declared(random.Random(1), *setting, bounds=(-5, 5))
+    for name in names:
+        best: Found | None = None
+        for sides in _pairs(schema, bounds, name):
+            for found in _asked(schema, sides, name, nth):
+                best = found if best is None or found.faults or found.ratio > best.ratio else best
+            if best is None or best.faults or best.ratio > 1 - 1e-6:
+                break
+        if best is not None:
+            yield best if best.ratio > 1 - 1e-6 else replace(best, most=best.ratio)
+
+
+def _pairs(schema: TableSchema, bounds: tuple[int, int], name: str) -> Iterator[tuple[pa.Table, pa.Table]]:
+    yield extremes(schema, bounds)
+    units: list[Row] = [{**row, "cost": row.get("cost", bounds[1])} for row in UNITS[name]]
+    if schema.adjacency == "replace-one":
+        yield from (apart(schema, one, other) for one, other in combinations([*units, NOWHERE], 2))
+    else:
+        yield from (apart(schema, one, None) for one in units)
+
+
+def _asked(schema: TableSchema, sides: tuple[pa.Table, pa.Table], name: str, nth: int) -> Iterator[Found]:
+    text = FAR_APART[name]
+    with patch.object(planner, "_choice", _nth(nth)) if nth else nullcontext():
+        yield from audit(schema, *sides, [(text, ask(text), 1)])

@@ -17,10 +17,13 @@ from benchmarks.replay.tape import Call, Tape
 ORDERS = (*range(2, 65), 80, 128, 256)
 
 
-def loss(call: Call, other: Call, *, zcdp: bool, k: int = 1, stop: int | None = None) -> Fraction:
+def loss(
+    call: Call, other: Call, *, zcdp: bool, k: int = 1, stop: int | None = None, honest: int | None = None
+) -> Fraction:
     """The most that this call can tell: epsilon, or rho where ``zcdp``.
 
     Args:
+        honest: So many shares like this one are in what is shown.
         k: How many ids of noisy geometric counts are shown.
         stop: The last look of a chain that was shown.
     """
@@ -32,8 +35,13 @@ def loss(call: Call, other: Call, *, zcdp: bool, k: int = 1, stop: int | None = 
         return Fraction(sum(x * x for x in moved)) / (2 * Fraction(call.settings["variance"]))
     if call.name == "add_gaussian_share":
         assert zcdp, "Gaussian noise has no epsilon"
-        honest = call.settings["honest"]
-        return Fraction(sum(x * x for x in moved), 2 * honest * math.ceil(Fraction(call.settings["variance"]) / honest))
+        assert honest is not None, "a share of noise in no sum"
+        share = math.ceil(Fraction(call.settings["variance"]) / call.settings["honest"])
+        return Fraction(sum(x * x for x in moved), 2 * honest * share)
+    if call.name == "add_laplace_share":
+        assert honest is not None, "a share of noise in no sum"
+        if call.settings["honest"] > honest:
+            return Fraction(10**6)  # so few shares are not Laplace noise yet: 0 is far too likely
     pure = _pure(call, moved, k, stop)
     if call.name in ("exponential", "exponential_top_k"):
         rounds = call.settings.get("k", 1)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks.replay.audit import Found, Release, audit
-from benchmarks.replay.declarations import SETTINGS, apart, declared, extremes, framed, neighbours
+from benchmarks.replay.declarations import SETTINGS, apart, declared, extremes, neighbours
 from benchmarks.replay.worst import balanced, most_of_sketch, worst_pair
 from siloquent.door import Session
 from siloquent.errors import SiloquentError
@@ -159,6 +159,35 @@ def one_release(
     return worst_release(name, schema, replace(kind, bounds=ends))
 
 
+CHOSEN = {"ward": "A", "age": 0, "ill": True, "dose": 3}, {"ward": "A", "age": 4, "ill": True, "dose": -1}
+"""Where ward says both age and dose: a row with the one but not the other, and one the other way round."""
+RARE = {"ward": "B", "age": 1, "ill": True, "dose": 0}, {"ward": "B", "age": 3, "ill": False, "dose": 2}
+"""Values that no other row has."""
+
+
+def stepwise(setting: tuple[str, str, int]) -> Iterator[Found]:
+    """Syntheses on neighbours that are the worst for one kind of step each, at little noise."""
+    rich = Budget(epsilon="400")
+    settings: dict[str, Any] = {"budget": rich, "columns": COLUMNS, "seed": 3}
+    chain = ChainSpec(steps=3, width=2, clip=1)
+    found = {
+        "synth tree": _synth(**settings),
+        "synth tree target": _synth(targets=("ill",), report="0.1", **settings),
+        "synth tree report": _synth(**{**settings, "columns": ("age", "dose")}, report="0.1"),
+        "synth chain": _synth(**settings, engine="chain", chain=chain, report="0.1"),
+    }
+    for name, kind in found.items():
+        schema, _ = declared(random.Random(0), *setting, size=2_000, rules="", bounds=(-5, 5))
+        for one, other in (CHOSEN, RARE):
+            sides = apart(schema, one, other, alike=300)
+            yield from audit(schema, *sides, [(name, kind.release, 1)])
+    if setting[2] < 2:  # no m rows of a user break m times as many pairs with all others as one row does
+        yield breaking_one(setting)
+
+
+ALIKE = {"ward": "A", "age": 0, "ill": True, "dose": 3, "note": ""}
+
+
 def synthesis(**given: Any) -> Kind:
     """A synthesis with other settings than those of ``kinds``."""
     return _synth(seed=3, **given)
@@ -166,10 +195,25 @@ def synthesis(**given: Any) -> Kind:
 
 def breaking_all(setting: tuple[str, str, int], count: int = 300) -> Found:
     """Bought rates of two constraints where one row more breaks both with every other row."""
-    other = {"ward": "A", "age": 0, "ill": True, "cost": 0, "dose": 3, "day": "2024-01-01", "note": ""}
     schema, _ = declared(random.Random(0), *setting, size=count, rules=RULES, bounds=(-5, 5))
-    base = [{"who": f"p{i}", **other} for i in range(count)]
-    sides = framed(base), framed([*base, {"who": "q", **other, "age": 4, "dose": -1, "ill": False}])
+    sides = apart(schema, {"ward": "A", "age": 4, "ill": False, "dose": -1}, ALIKE, more=[ALIKE] * count, alike=0)
     release = synthesis(budget=Budget(epsilon="20"), columns=COLUMNS, report="0", measure_rates="0.5")
     (found,) = audit(schema, *sides, [("synth rates", release.release, 1)])
     return found
+
+
+def breaking_one(setting: tuple[str, str, int], count: int = 2_000) -> Found:
+    """The bought rate of one constraint at so little noise that the public number of rows is nearly that of the rows.
+
+    Four pairs break it before, which is .8 of a step: with the row that breaks it with all others it is 400 steps.
+    """
+    rules = """constraint = [{ kind = "denial", not = "t1.age > t2.age and t1.dose < t2.dose", hard = false }]"""
+    schema, _ = declared(random.Random(0), *setting, size=count, rules=rules, bounds=(-5, 5))
+    few = [{**ALIKE, "age": 1, "dose": 0}] * 2 + [{**ALIKE, "age": 0, "dose": 0.5}] * 2
+    middle = {**ALIKE, "age": 2, "dose": 1}
+    other = [] if schema.replace_one else [middle]
+    rows = [*few, *[middle] * (count - len(few) - 1), *other]
+    sides = apart(schema, {**ALIKE, "age": 4, "dose": -1}, middle, more=rows, alike=0)
+    release = synthesis(budget=Budget(epsilon="20000"), columns=("age", "dose"), report="0", measure_rates="0.5")
+    (found,) = audit(schema, *sides, [("synth rates", release.release, 1)])
+    return replace(found, steps={"rates": found.steps.get("others", found.steps.get("distances", 0.0))})

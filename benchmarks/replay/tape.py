@@ -48,6 +48,14 @@ class Call:
         return self.name, self.exact.shape, tuple(sorted(self.settings.items()))
 
 
+_told: list[int] = []
+
+
+def sum_terms(honest: int) -> None:
+    """Note, of the secure sum that a release is part of, how many shares of noise are surely hidden in it."""
+    _told.append(honest)
+
+
 @dataclass(slots=True, eq=False)
 class Tape:
     """The calls of one release, and what it read.
@@ -64,6 +72,7 @@ class Tape:
     calls: list[Call] = field(default_factory=list)
     reads: list[tuple[str, str]] = field(default_factory=list)
     rates: list[Fraction] = field(default_factory=list)
+    honest: int | None = None
 
     def __call__(self, name: str, exact: Array, settings: dict[str, Any], draw: Callable[[], Any]) -> Any:
         """Note a call; what it gives is drawn, or what the first release got."""
@@ -110,6 +119,7 @@ class _Chain(np.ndarray[Any, Any]):
 @contextmanager
 def recorded(tape: Tape) -> Iterator[Tape]:
     """All noise calls and all reads of rows go over ``tape``."""
+    _told.clear()
     with ExitStack() as stack:
 
         def put(place: Any, name: str, made: Any) -> None:
@@ -132,6 +142,7 @@ def recorded(tape: Tape) -> Iterator[Tape]:
         for name in READING:
             put(PrivateTable, name, _read(tape, name, getattr(PrivateTable, name)))
         yield tape
+    tape.honest = _told[0] if _told else None
     if tape.first is not None and len(tape.calls) != len(tape.first.calls) and sys.exc_info()[0] is None:
         raise Differs(f"{len(tape.first.calls)} / {len(tape.calls)} noise calls")
 

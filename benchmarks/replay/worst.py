@@ -6,6 +6,7 @@ pairs of records says how much of a charge any neighbours can use up, and which 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -155,18 +156,19 @@ def _farthest(schema: TableSchema, records: list[Row], points: Floats, *, gaussi
     return Worst(one, other, loss * rows**power)
 
 
-def most_of_sketch(spec: SketchSpec, schema: TableSchema) -> float:
+def most_of_sketch(spec: SketchSpec, schema: TableSchema, *, honest: int | None = None) -> float:
     """The largest loss of a sketch: a unit's records leave one cell a row for another, or leave the table and its size.
 
-    With classes they may change cell and size at once.
+    With classes they may change cell and size at once. ``honest``: of so many silos, whose shares have whole variances.
     """
     made = plan_sketch(spec, schema, seed=1)
     rows = 1 if spec.group is not None else schema.unit.max_rows
     gaussian, hits = made.noise == "gaussian", made.hits or made.hash_plan.hashes.rows
     power = 2 if gaussian else 1
-    cells, size = (
-        _weight(one, gaussian=gaussian) ** power * rows**power for one in (made.parameter, made.size_parameter)
-    )
+    noises = (made.parameter, made.size_parameter)
+    if honest is not None and gaussian:
+        noises = tuple(one and Fraction(honest * math.ceil(one / honest)) for one in noises)  # type: ignore[assignment]
+    cells, size = (_weight(one, gaussian=gaussian) ** power * rows**power for one in noises)
     leaves = float(hits * cells + size)
     if not schema.replace_one:
         return leaves

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from audit.harness import assert_caught, assert_private
 from siloquent.privacy import accountant, epsilon_of_zcdp
-from siloquent.search import Budget, OfferPlan, plan
+from siloquent.search import Budget, KeyOf, OfferPlan, plan
 from siloquent.search.measure import kernel_of, noisy
 from siloquent.search.measure.ranges import selected_range
 from siloquent.search.offers import Measured
@@ -109,6 +109,26 @@ def test_every_kind_of_offer_keeps_its_claim(given: dict[str, object]) -> None:
 def test_a_row_that_changes_its_key_is_hidden(pair: tuple[Rows, Rows]) -> None:
     made = planned(adjacency="replace-one", second_moments="total")
     assert_private(release(made), pair, n=MANY, **claim(made))
+
+
+TWO_KEYS = {"keys": (KeyOf("town"), KeyOf("y")), "features": ("x",)}
+ONE_KEY_OF_TWO = ([*BASE, (1, 1000, 100)], [*BASE, (3, 1000, 100)])
+BOTH_KEYS = ([*BASE, (1, 1000, 100)], [*BASE, (3, 1000, 40)])
+
+
+@pytest.mark.parametrize("account", [PURE, ZCDP], ids=["pure", "zcdp"])
+@pytest.mark.parametrize("pair", [ONE_KEY_OF_TWO, BOTH_KEYS], ids=["one of two keys", "both keys"])
+def test_a_row_of_which_one_of_several_keys_is_replaced_is_hidden(account: str, pair: tuple[Rows, Rows]) -> None:
+    made = planned(account, adjacency="replace-one", **TWO_KEYS)
+    assert_private(release(made), pair, n=MANY, **claim(made))
+
+
+def test_the_noise_of_one_key_for_two_is_caught_where_one_of_them_is_replaced() -> None:
+    """Each key's counts and sums at the noise of an offer with that key alone: half of it for rows that are added."""
+    alone = planned(PURE, features=("x",), keys=(KeyOf("town"),))
+    made = planned(PURE, adjacency="replace-one", **TWO_KEYS)
+    wrong = replace(made, parameters=tuple(one and one / 2 for one in alone.parameters))
+    assert_caught(release(wrong), ONE_KEY_OF_TWO, n=2 * MANY, **claim(made))
 
 
 def test_second_moments_by_key_keep_their_claim() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from audit.harness import assert_caught, assert_private
 from siloquent.privacy.noise import add_gaussian
 from siloquent.privacy.noise.coins import coins
-from siloquent.privacy.sampling import epsilon_of_steps
+from siloquent.privacy.sampling import epsilon_of_steps, renyi
 from siloquent.synth.measure.chain import dyadic
 from siloquent.synth.measure.gradients import Quanta, clipped_sum
 from siloquent.synth.spec.network import blank_network, first_embeddings
@@ -73,3 +73,71 @@ def test_noise_without_the_check_of_norms_is_caught() -> None:
         return add_gaussian(np.ascontiguousarray(np.broadcast_to(raw, (n, raw.size))), variance=SCALE**2)
 
     assert_caught(unchecked, PAIR, n=20_000, **claim(rate, 1.0))
+
+
+# Rows that are replaced: the row that differs is in both samples, or in none.
+
+
+def replaced_divergence(order: int, *, rate: float, multiplier: float) -> float:
+    """The Renyi divergence of one step between two rows whose gradients are opposite, by integration.
+
+    ``multiplier``: the noise's deviation over the distance of the two, as in the plan of such a table.
+    """
+    x = np.linspace(-60, 60, 600_001) * multiplier
+    reach, deviation = 0.5, multiplier
+
+    def log_law(at: float) -> NDArray[np.float64]:
+        away = np.log(rate) - (x - at) ** 2 / (2 * deviation**2)
+        stays = (np.log1p(-rate) - x**2 / (2 * deviation**2)) if rate < 1 else np.full_like(x, -np.inf)
+        return np.logaddexp(away, stays) - math.log(deviation * math.sqrt(2 * math.pi))
+
+    one, other = log_law(reach), log_law(-reach)
+    terms = order * one - (order - 1) * other
+    top = terms.max()
+    return float((top + math.log(np.exp(terms - top).sum() * (x[1] - x[0]))) / (order - 1))
+
+
+RATES, MULTIPLIERS, ORDERS_TRIED = (1.0, 0.5, 0.1, 0.01), (0.5, 1.0, 2.0, 6.0), (2, 3, 8, 32, 64)
+
+
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("multiplier", MULTIPLIERS)
+def test_replaced_rows_on_samples_cost_no_more_than_twice_the_clip(rate: float, multiplier: float) -> None:
+    for order in ORDERS_TRIED:
+        found = replaced_divergence(order, rate=rate, multiplier=multiplier)
+        charged = renyi(order, rate=rate, multiplier=multiplier)
+        assert found <= charged * (1 + 1e-6) + 1e-12, (order, found, charged)
+        # The price of an added row, for half the distance, is refuted where all rows are in every sample.
+        assert rate < 1 or found > 2 * renyi(order, rate=rate, multiplier=2 * multiplier)
+
+
+TURNED = np.array([[1, 0], [1, 1]], dtype=np.int64)
+"""Rows that differ in the column that is learned alone: at the first step their gradients are opposite."""
+OPPOSITE = (np.concatenate([BASE, TURNED[:1]]), np.concatenate([BASE, TURNED[1:]]))
+
+
+def steps_of(
+    rows: NDArray[np.int64], n: int, *, rate: Fraction, multiplier: float, sensitivity: int
+) -> NDArray[np.int64]:
+    each = np.stack([clipped_sum(NETWORK, row[None], QUANTA) for row in rows])
+    taken = coins(dyadic(rate), size=n * len(rows)).reshape(n, -1)
+    variance = math.ceil((SCALE * sensitivity * multiplier) ** 2)
+    return add_gaussian(np.ascontiguousarray(taken.astype(np.int64) @ each), variance=variance)
+
+
+@pytest.mark.parametrize("rate", [Fraction(1), Fraction(1, 2), Fraction(2**64 // 10, 2**64)])
+def test_a_step_keeps_its_price_where_a_sampled_row_is_replaced(rate: Fraction) -> None:
+    def release(rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+        return steps_of(rows, n, rate=rate, multiplier=1.0, sensitivity=2)
+
+    assert_private(release, OPPOSITE, n=40_000, **claim(rate, 1.0))
+
+
+def test_noise_for_an_added_row_where_a_sampled_row_is_replaced_is_caught() -> None:
+    """At a rate of a half, and a quarter of the noise that replaced rows ask for."""
+    rate = Fraction(1, 2)
+
+    def release(rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+        return steps_of(rows, n, rate=rate, multiplier=0.5, sensitivity=1)
+
+    assert_caught(release, OPPOSITE, n=80_000, **claim(rate, 1.0))

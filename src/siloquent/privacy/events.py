@@ -63,8 +63,9 @@ class DiscreteGaussian:
 class GeometricTopK:
     """The ordered ids of the ``k`` largest of counts plus one-sided geometric noise of ``scale``, all at once.
 
-    ``monotone`` (counts under add-remove: all change in one direction) halves the price; the ledger
-    refuses it elsewhere.
+    ``linf`` bounds each count's change after a shift that all counts have in common, for ids hang on differences alone.
+    ``monotone`` (under add-remove, where the shift may leave none that falls) halves the price; the ledger refuses it
+    elsewhere.
     """
 
     tag: ClassVar[str] = "geometric-top-k/1"

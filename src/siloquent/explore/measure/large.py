@@ -103,14 +103,20 @@ def _level(shapes: Shapes, beta: float, norm: Norm, two_sided: bool) -> float:
 
 
 def _sensitivity(compiled: Compiled, matrices: list[Sparse]) -> Sensitivity:
-    """Exact where a row is added or removed. No entry is negative, so replacing moves by two columns at most."""
+    """Exact where a row is added or removed. No entry is negative, so replacing moves by two columns at most.
+
+    Values v, w of one sign move by |v a - w b|^2 <= v^2 |a|^2 + w^2 |b|^2, those of two signs by both in one direction.
+    """
     lengths = [matrix.lengths() for matrix in matrices]
-    each, ways = compiled.rows * compiled.largest, 2 if compiled.replace_one else 1
-    signed = compiled.summed is not None  # then the two columns may have opposite signs
+    rows, largest, ways = compiled.rows, compiled.largest, 2 if compiled.replace_one else 1
+    summed = compiled.summed
+    reach = largest  # of one answer, from the least value to the greatest
+    if summed is not None and compiled.replace_one:
+        reach = max(summed.highest, 0) - min(summed.lowest, 0)
     return Sensitivity(
-        l1=each * ways * sum(one for one, _, _ in lengths),
-        l2_squared=each**2 * (ways**2 if signed else ways) * sum(two for _, two, _ in lengths),
-        linf=each * (ways if signed else 1) * max(most for _, _, most in lengths),
+        l1=rows * largest * ways * sum(one for one, _, _ in lengths),
+        l2_squared=rows**2 * max(ways * largest**2, reach**2) * sum(two for _, two, _ in lengths),
+        linf=rows * reach * max(most for _, _, most in lengths),
     )
 
 

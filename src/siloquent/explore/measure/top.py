@@ -18,17 +18,19 @@ def price_geometric_top(compiled: Compiled, wanted: Wanted) -> Priced | None:
     """The ordered ids of the k largest of answers plus geometric noise.
 
     Privacy:
-        Pure (k Linf / scale)-DP where all answers move in one direction, else (2 k Linf / scale)-DP. The noisy values
-        are never shown. Proof: docs/explanation/geometric-top-k.md.
+        Pure (k spread / scale)-DP: ids hang on differences alone, so all answers' changes may be shifted until none
+        falls. The noisy values are never shown. Proof: docs/explanation/geometric-top-k.md.
     Source:
         explore's design, section 4.5; APEx's LTM releases an unordered set at a higher price.
     """
     if wanted.kind != "tcq" or compiled.sensitivity.linf == 0:
         return None
-    k, linf = min(wanted.k, compiled.answers), compiled.sensitivity.linf
+    # Where changes may be shifted until none falls, the spread is the price; else it is twice its half.
+    k, shifted = min(wanted.k, compiled.answers), not compiled.replace_one
+    linf = compiled.spread if shifted else -(-compiled.spread // 2)
 
     def event_of(scale: Fraction) -> GeometricTopK:
-        return GeometricTopK(k=k, scale=scale, linf=linf, monotone=compiled.monotone)
+        return GeometricTopK(k=k, scale=scale, linf=linf, monotone=shifted)
 
     largest = promises.largest_scale(promises.GeometricTop(compiled.answers, wanted.k), wanted.m, wanted.beta)
     scale = sharpened(largest, event_of, wanted.affords)
@@ -46,13 +48,13 @@ def price_rounds(compiled: Compiled, wanted: Wanted) -> Priced | None:
     """k rounds of exponential selection without replacement.
 
     Privacy:
-        Each round has bounded range g = Linf / scale (twice that unless all answers move in one direction): k g pure,
-        k g^2 / 8 zCDP. Proof: docs/explanation/selection.md.
+        Each round has bounded range g = spread / scale: k g pure, k g^2 / 8 zCDP. Proof:
+        docs/explanation/selection.md.
     """
     if wanted.kind != "tcq" or compiled.sensitivity.linf == 0:
         return None
     k = min(wanted.k, compiled.answers)
-    change = Fraction(compiled.sensitivity.linf * (1 if compiled.monotone else 2))
+    change = Fraction(compiled.spread)
     largest = promises.largest_scale(promises.ExponentialRounds(compiled.answers, wanted.k), wanted.m, wanted.together)
     scale = sharpened(largest, lambda scale: ExponentialSelect(rounds=k, range=change / scale), wanted.affords)
     event = ExponentialSelect(rounds=k, range=change / scale)

@@ -141,6 +141,14 @@ class Compiled:
         return 1 if self.summed is None else self.summed.largest
 
     @property
+    def spread(self) -> int:
+        """The most by which one unit moves an answer more than another: all that choices among answers hang on."""
+        if self.summed is None:
+            return self.sensitivity.linf * (1 if self.monotone else 2)
+        # A row adds its value to an answer or does not; so does the row whose place it takes, if any.
+        return self.rows * self.largest * (2 if self.replace_one else 1)
+
+    @property
     def bytes(self) -> int:
         """Roughly what it takes to keep it."""
         return sum(part.bytes for part in self.parts) + 200 * len(self.labels)

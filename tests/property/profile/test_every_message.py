@@ -1,0 +1,40 @@
+"""A party or a moderator changes any field of any message: the others end with a code, and no vote is shown.
+
+All changes: ``python -m benchmarks profile --only messages``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from property.profile.mutations import all_changes, played
+from siloquent.errors import CAUSES
+from siloquent.profile.task.terms import from_text
+
+PROTOCOLS = ["padded", "fast", "smfd"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_changed_message_ends_with_a_code_or_changes_nothing_and_shows_no_vote(protocol: str) -> None:
+    changes, ended = all_changes(protocol, 1), []
+    assert len(changes) > 1_000
+    for at in np.random.default_rng(len(protocol)).choice(len(changes), 25, replace=False):
+        code, wrong = played(protocol, 1, changes[at])
+        assert not wrong, changes[at]
+        assert code in {*CAUSES, ""}, changes[at]
+        ended.append(code)
+    assert sum(code != "" for code in ended) >= 12  # most changes are found; some are of what nobody reads any more
+
+
+def test_believing_the_moderators_verdicts_alone_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted fault: verdicts as the moderator tells them, and not as the last worker does, too."""
+    changes = [one for one in all_changes("padded", 1) if one.step == "v0/1" and one.what.startswith("bits = ")]
+    monkeypatch.setattr(
+        import_module("siloquent.profile.task.respond")._Walk,
+        "_heard_twice",
+        lambda self, number, told, *_: from_text(told["bits"]),
+    )
+    assert any(played("padded", 1, one)[1] for one in changes)
