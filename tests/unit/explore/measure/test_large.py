@@ -207,7 +207,7 @@ def test_a_part_without_attributes_has_a_grid_of_one_cell() -> None:
 def test_the_sensitivity_covers_each_pair_of_units_and_counts_are_charged_no_signs(
     aggregate: str, adjacency: str, users: int
 ) -> None:
-    """The columns of two values, in a sum with either sign: a replaced unit takes one away and adds the other."""
+    """The columns of two rows times their values, from the least to the greatest: a replaced row takes one away."""
     text = rectangles(40, 6, 8).replace("COUNT(*)", aggregate).replace("ERROR 300", "ERROR 30000000")
     text = text.replace("cost >=", "cost >= 0 AND cost >=") if aggregate == "SUM(cost)" else text
     workload = compiled(text, adjacency=adjacency, users=users)
@@ -216,15 +216,15 @@ def test_the_sensitivity_covers_each_pair_of_units_and_counts_are_charged_no_sig
     (matrix,) = offer.matrices
     assert isinstance(matrix, Sparse)
     dense = np.array([product(matrix, one) for one in np.eye(matrix.columns, dtype=np.int64)]).T
-    most, replaced = workload.largest * workload.rows, adjacency == "replace-one"
-    signs = (1, -1) if aggregate == "SUM(cost)" else (1,)
-    columns = dense.T.astype(object)
+    replaced, summed = adjacency == "replace-one", workload.summed
+    values = {0, 1} if summed is None else {0, summed.lowest, summed.highest}
+    columns, rows = dense.T.astype(object), workload.rows
     for one in columns:
-        others = [sign * column for column in columns for sign in signs] if replaced else [0 * one]
-        for other in others:
-            change = most * (one - other)
+        others = columns if replaced else [0 * one]
+        for v, w, other in [(v, w, other) for v in values for w in values for other in others]:
+            change = rows * (v * one - w * other)
             assert abs(change).sum() <= offer.sensitivity.l1
             assert (change**2).sum() <= offer.sensitivity.l2_squared
             assert abs(change).max() <= offer.sensitivity.linf
-    squares_of = max((column**2).sum() for column in columns) * most**2
-    assert offer.sensitivity.l2_squared == squares_of * (1 if not replaced else 2 if len(signs) == 1 else 4)
+    squares_of = max((column**2).sum() for column in columns) * (workload.largest * rows) ** 2
+    assert offer.sensitivity.l2_squared == squares_of * (1 if not replaced else 2)  # twice, where no value is negative
