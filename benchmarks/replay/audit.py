@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
@@ -18,6 +19,7 @@ from benchmarks.replay.steps import step_ratios
 from benchmarks.replay.tape import Differs, Tape, recorded
 from siloquent.door import Session
 from siloquent.errors import SiloquentError
+from siloquent.explore.plan.kept import Kept
 from siloquent.ledger import MemoryLedger
 from siloquent.privacy import ATTO, Composed, Event, NoiseReduction, accountant
 from siloquent.schema import TableSchema
@@ -25,6 +27,7 @@ from siloquent.schema.workspace import Workspace
 
 Release = Callable[[Session], object]
 LEDGER_ID = "ab" * 16
+_memories: WeakKeyDictionary[Any, Kept[Any]] = WeakKeyDictionary()
 
 
 @dataclass(slots=True, eq=False)
@@ -90,6 +93,9 @@ def play(session: Session, schema: TableSchema, release: Release, tape: Tape) ->
     with ExitStack() as stack:
         stack.enter_context(patch.object(ledger, "settle", settled))
         stack.enter_context(recorded(tape))
+        # What was read of a ledger's answers is remembered by its name, which both sides share.
+        memories = _memories.setdefault(ledger, Kept(64, lambda _: 1))
+        stack.enter_context(patch("siloquent.explore.plan.recall._memories", memories))
         try:
             played.shown.append(release(session))
         except SiloquentError as refused:
