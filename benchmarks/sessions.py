@@ -135,8 +135,13 @@ def _h2_unit(cells: int) -> float:
 @cache
 def people(name: Accounting) -> TableSchema:
     """74 ages by two sexes."""
-    budget = 'rho = "1000"\ndelta = "1e-6"' if name == "zcdp" else 'epsilon = "1000"'
-    return read_schema(f"""
+    return read_schema(people_file(name, rho="1000"))
+
+
+def people_file(name: Accounting, *, rho: str) -> str:
+    """The same as a table file."""
+    budget = f'rho = "{rho}"\ndelta = "1e-6"' if name == "zcdp" else f'epsilon = "{rho}"'
+    return f"""
 format = 1
 attribute = [
   {{ name = "age", type = "integer", lo = 17, hi = 90, outside = "clamp", null = "drop" }},
@@ -149,7 +154,7 @@ unit = {{ kind = "row" }}
 [budget]
 accountant = "{name}"
 {budget}
-""")
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

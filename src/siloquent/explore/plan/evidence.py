@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.explore.plan.past import Past, area_of, quantity_of
 from siloquent.explore.plan.refinement import Refined, refine, spread
+from siloquent.explore.plan.telling import usable
 from siloquent.explore.spec.footprint import Integers
 from siloquent.maths.gls import Topping, topping, weights
 from siloquent.schema import TableSchema
@@ -51,8 +52,7 @@ class Evidence:
 def gather(compiled: Compiled, schema: TableSchema, past: Sequence[Past]) -> Evidence:
     """The evidence of ``past`` about the answers of ``compiled``: of one version, quantity and noise."""
     quantity, law = quantity_of(compiled), "gaussian" if schema.budget.accountant == "zcdp" else "laplace"
-    usable = [one for one in past if one.version == schema.version and one.quantity == quantity]
-    pieces = [piece for one in usable for piece in one.pieces if piece.law == law]
+    pieces = usable(past, version=schema.version, quantity=quantity, law=law)
     blocks = tuple(refine(area_of(part, schema.domain), pieces) for part in compiled.parts)
     drawn = [piece for block in blocks for piece in block.pieces]
     return Evidence(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 import numpy as np
@@ -28,6 +28,7 @@ class Piece:
 
     ``scale``: the noise's deviation (gaussian) or scale b (laplace), in the values' own units. ``margins``: how far
     each value may lie from what continuous noise would give, in the same units. ``source``: the seq of its receipt.
+    ``finest``: no sum of columns is known with a smaller deviation. ``information``: how much it tells, all in all.
     """
 
     source: int
@@ -38,6 +39,21 @@ class Piece:
     matrix: Integers
     values: NDArray[np.float64]
     margins: NDArray[np.float64]
+    finest: float = field(init=False)
+    information: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        sizes = np.abs(self.matrix).astype(np.float64)
+        # g A = w, whole and not 0, so |g| is 1/|A| at least; and |A|^2 is at most its largest row sum times column sum.
+        largest = float(sizes.sum(axis=1).max(initial=1)) * float(sizes.sum(axis=0).max(initial=1))
+        object.__setattr__(self, "finest", self.deviation / math.sqrt(largest))
+        object.__setattr__(self, "information", float((sizes * sizes).sum()) / self.deviation**2)
+
+    @property
+    def size(self) -> int:
+        """Roughly how many bytes it takes."""
+        arrays = (*self.area.classes, self.area.column, self.matrix, self.values, self.margins)
+        return sum(array.nbytes for array in arrays)
 
     @property
     def deviation(self) -> float:

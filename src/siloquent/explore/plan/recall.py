@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from heapq import merge
 from threading import Lock
 
 from siloquent.errors import LedgerError
@@ -18,7 +19,9 @@ from siloquent.ledger.marks import NOT_SEEN
 from siloquent.maths.strategies.sparse import Sparse
 
 MOST_PAST = 1_000
-"""How many of the newest measurements are drawn from: older ones hardly say anything that these do not."""
+"""How many of the newest measurements are drawn from, and how many other answers are given again."""
+MOST_BYTES = 2**28
+"""What they may take of memory; the oldest go first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +38,12 @@ class Known:
         """Whether it measured rows of this declared version; choices of earlier revisions do not say."""
         measured = self.measured
         return version == (measured.version if measured.footprint is None else measured.footprint.version)
+
+    @property
+    def size(self) -> int:
+        """Roughly how many bytes it takes."""
+        numbers = len(self.measured.values) + len(self.measured.estimate)
+        return 1_000 + 40 * numbers + (0 if self.past is None else sum(piece.size for piece in self.past.pieces))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,22 +101,40 @@ class Recall:
 
 @dataclass(slots=True)
 class _Memory:
-    """What was read of one table's answers so far."""
+    """What was read of one table's answers so far.
+
+    Measurements and other answers are kept apart: however often a question is free, what it draws from stays known.
+    """
 
     seq: int = 0
-    known: deque[Known] = field(default_factory=lambda: deque(maxlen=MOST_PAST))
+    linear: deque[Known] = field(default_factory=lambda: deque(maxlen=MOST_PAST))
+    others: deque[Known] = field(default_factory=lambda: deque(maxlen=MOST_PAST))
+    bytes: int = 0
+    found: Recall = field(default_factory=Recall)
     lock: Lock = field(default_factory=Lock)
 
     def caught_up(self, ledger: Ledger, account: str) -> Recall:
         with self.lock:
+            before = self.seq
             for stored in ledger.stored(account, after_seq=self.seq):
                 parts = tuple(_read(stored.payload))
                 areas = [0 if one.footprint is None else len(one.footprint.areas) for one in parts]
                 for one, own in zip(parts, areas, strict=True):
                     past = _linear(one, stored.receipt.seq, stored.account, beside=sum(areas) - own)
-                    self.known.append(Known(stored.receipt.seq, stored.account, one, past, stored.source_mark))
+                    self._keep(Known(stored.receipt.seq, stored.account, one, past, stored.source_mark))
                 self.seq = stored.receipt.seq
-            return Recall(tuple(self.known))
+            if self.seq != before:
+                self.found = Recall(tuple(merge(self.linear, self.others, key=lambda one: one.source)))
+            return self.found
+
+    def _keep(self, one: Known) -> None:
+        kept = self.others if one.past is None else self.linear
+        if len(kept) == MOST_PAST:
+            self.bytes -= kept.popleft().size
+        kept.append(one)
+        self.bytes += one.size
+        while self.bytes > MOST_BYTES and len(kept) > 1:
+            self.bytes -= kept.popleft().size
 
 
 _memories: Kept[_Memory] = Kept(64, lambda _: 1)

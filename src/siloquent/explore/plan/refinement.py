@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.explore.plan.past import Piece
+from siloquent.explore.plan.telling import most_telling
 from siloquent.explore.spec.footprint import Area, Integers
 
 MOST_CELLS = 2_000
@@ -47,13 +48,11 @@ def spread(matrix: NDArray[np.signedinteger], column: Integers) -> Reals:
 def refine(asked: Area, pieces: Sequence[Piece]) -> Refined:
     """The refinement of ``asked`` by those of ``pieces`` that can say something about it.
 
-    Pieces about other attributes alone are left out. Those about the asked attributes alone come first, newer before
-    older, as long as the product of all classes stays within 2,000 cells.
+    Pieces about other attributes alone are left out, and all but those that tell most. Those about the asked attributes
+    alone come first, newer before older, as long as the product of all classes stays within 2,000 cells.
     """
     names = set(asked.attributes)
-    related = [
-        piece for piece in pieces if not names or not piece.area.attributes or names & set(piece.area.attributes)
-    ]
+    related = most_telling(asked, pieces)
     inside = [piece for piece in related if set(piece.area.attributes) <= names]
     outside = [piece for piece in related if not set(piece.area.attributes) <= names]
     grid = Grid(asked)

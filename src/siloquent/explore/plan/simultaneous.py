@@ -19,6 +19,7 @@ from siloquent.explore.plan.compiled import Compiled, Part
 from siloquent.explore.plan.kept import Kept
 from siloquent.explore.plan.past import Past, Piece, area_of, quantity_of
 from siloquent.explore.plan.refinement import MOST_CELLS, Grid
+from siloquent.explore.plan.telling import most_telling, usable
 from siloquent.explore.spec.footprint import Area, Integers
 from siloquent.maths.gls import EXACT
 from siloquent.maths.simultaneous import chi_square_radius, laplace_radius, log_share_of_product, normal_radius
@@ -27,6 +28,8 @@ from siloquent.schema import TableSchema
 Reals = NDArray[np.float64]
 MOST_COLUMNS = 1_024
 MOST_ROWS = 4_096
+MOST_READ = 100_000
+"""Noisy values that are looked at for one block of a question."""
 # Of a measurement's share: products of sets, and whatever else it determines.
 _PRODUCTS, _ANYTHING = math.log(7 / 8), math.log(1 / 8)
 _inverses: Kept[Reals] = Kept(2**26, lambda inverse: inverse.nbytes)
@@ -46,22 +49,17 @@ def read_off(
 ) -> list[Reading] | None:
     """Where each answer is read off so that none is more than ``alpha`` units off; None if some cannot be."""
     quantity, law = quantity_of(compiled), "gaussian" if schema.budget.accountant == "zcdp" else "laplace"
-    log_beta = math.log(beta)
+    pieces = usable(past, version=schema.version, quantity=quantity, law=law)
+    shares = {id(piece): one.log_share + math.log(beta) for one in past for piece in one.pieces}
+    fine = _fine_enough(pieces, np.array([shares[id(piece)] for piece in pieces]), alpha)
     found: list[Reading] = []
-    pieces = [
-        (one.log_share + log_beta, piece)
-        for one in reversed(past)
-        if one.version == schema.version and one.quantity == quantity
-        for piece in one.pieces
-        if piece.law == law
-    ]
     for part in compiled.parts:
         area = area_of(part, schema.domain)
         left = np.flatnonzero(np.any(part.matrix != 0, axis=1))
-        for log_share, piece in pieces:
+        for piece in reversed(most_telling(area, fine, noises=MOST_READ)):
             if not len(left):
                 break
-            for reading in _read(part, area, piece, left, log_share, alpha):
+            for reading in _read(part, area, piece, left, shares[id(piece)], alpha):
                 found.append(reading)
                 left = np.setdiff1d(left, reading.rows)
         if len(left):
@@ -69,12 +67,17 @@ def read_off(
     return found
 
 
+def _fine_enough(pieces: Sequence[Piece], log_shares: Reals, alpha: float) -> list[Piece]:
+    """Those of which some answer could be within ``alpha``: a look at all of them that costs next to nothing."""
+    finest = np.array([piece.finest for piece in pieces])
+    radius = normal_radius(finest, log_shares + _PRODUCTS)
+    return [piece for piece, least in zip(pieces, radius.tolist(), strict=True) if least <= alpha]
+
+
 def _read(
     part: Part, area: Area, piece: Piece, left: NDArray[np.int64], log_share: float, alpha: float
 ) -> Iterator[Reading]:
     """Which of the answers ``left`` can be read off ``piece``."""
-    if _least_deviation(piece) > alpha or not _is_related(area, piece.area):
-        return
     columns = _folded(part.matrix[left], area, piece)
     inverse = None if columns is None else _inverse(piece)
     if columns is None or inverse is None:
@@ -111,17 +114,6 @@ def _log_share(row: bytes, shape: tuple[int, ...]) -> float:
     if not np.array_equal(weights, weights != 0):
         return -math.inf
     return log_share_of_product(weights.reshape(shape or (1,)) != 0)
-
-
-def _least_deviation(piece: Piece) -> float:
-    """No answer read off ``piece`` has a smaller deviation: g A = w, whole and not 0, so |g| is 1/|A| at least."""
-    rows, columns = np.abs(piece.matrix).sum(axis=1).max(initial=1), np.abs(piece.matrix).sum(axis=0).max(initial=1)
-    return piece.deviation / math.sqrt(float(rows) * float(columns))
-
-
-def _is_related(asked: Area, known: Area) -> bool:
-    """Whether something about ``asked`` could follow; counts of all rows follow from any attributes."""
-    return not asked.attributes or not known.attributes or bool(set(asked.attributes) & set(known.attributes))
 
 
 def _folded(rows: Integers, asked: Area, piece: Piece) -> Reals | None:

@@ -1,0 +1,48 @@
+"""Which of many earlier measurements are looked at for one question: a bounded number, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from heapq import nlargest
+
+from siloquent.explore.plan.past import Past, Piece
+from siloquent.explore.spec.footprint import Area
+
+MOST_TELLING = 64
+"""Measurements that are looked at for one block of a question."""
+MOST_NOISES = 2_500
+"""Noisy values that are put together for one block of a question."""
+
+
+def usable(past: Sequence[Past], *, version: int, quantity: str, law: str) -> list[Piece]:
+    """What may serve a question of this version, quantity and kind of noise, oldest first."""
+    return [
+        piece
+        for one in past
+        if one.version == version and one.quantity == quantity
+        for piece in one.pieces
+        if piece.law == law
+    ]
+
+
+def is_related(asked: Area, known: Area) -> bool:
+    """Whether something about ``asked`` could follow; counts of all rows follow from any attributes."""
+    return not asked.attributes or not known.attributes or not set(asked.attributes).isdisjoint(known.attributes)
+
+
+def most_telling(asked: Area, pieces: Iterable[Piece], *, noises: int = MOST_NOISES) -> list[Piece]:
+    """Those of ``pieces`` that are related to ``asked`` and tell most, in their order.
+
+    Newer ones go first among equals. Attributes, matrices and deviations decide, never what was released.
+    """
+    related = [piece for piece in pieces if is_related(asked, piece.area)]
+    if len(related) <= MOST_TELLING and sum(len(piece.values) for piece in related) <= noises:
+        return related
+    best = nlargest(MOST_TELLING, range(len(related)), key=lambda place: (related[place].information, place))
+    kept: set[int] = set()
+    for place in best:
+        noises -= len(related[place].values)
+        if noises < 0 and kept:
+            break
+        kept.add(place)
+    return [piece for place, piece in enumerate(related) if place in kept]
