@@ -12,6 +12,7 @@ from siloquent.ledger import Permit, Stored
 from siloquent.schema import rules_of_bins
 from siloquent.synth.engines import Learner, Plan, learned, learner_for, measured_by, model_by, plan
 from siloquent.synth.measure import Journal
+from siloquent.synth.plan.room import require_room
 from siloquent.synth.references import reference_digests, reference_tables
 from siloquent.synth.spec.measured import RULES, measurements_from_bytes
 from siloquent.synth.spec.release import SyntheticRelease
@@ -30,7 +31,9 @@ def explain(session: Session, spec: SynthSpec) -> Plan:
     """
     schema = session.schema(spec.table)
     session.account(spec.table)
-    return plan(spec, schema)
+    chosen = plan(spec, schema)
+    require_room(spec.rows, len(chosen.compiled.attributes))
+    return chosen
 
 
 def synthesize(
@@ -64,6 +67,7 @@ def synthesize(
     extra = reference_tables(chosen)
     permit = charge.held(session)
     if permit is None:
+        require_room(spec.rows, len(chosen.compiled.attributes))
         charge.require_affordable(session, chosen.event)
         session.table_of(schema)  # what is wrong with a source is found before it costs anything
         permit = charge.reserve(session, chosen.event)

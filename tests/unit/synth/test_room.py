@@ -1,0 +1,60 @@
+"""Rows that do not fit into memory, and references of other people, are refused before anything is paid."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from siloquent.errors import RequestError
+from siloquent.schema import Attribute
+from siloquent.synth import references
+from siloquent.synth.plan import room
+
+ATTRIBUTES = (
+    Attribute("zip", "integer", lo=Decimal(0), hi=Decimal(9), grid=Decimal(1)),
+    Attribute("city", "category", values=("a", "b,c", "d\ne")),
+)
+
+
+@pytest.mark.parametrize(("rows", "columns", "memory"), [(10**6, 40, 9 * 10**8), (100, 3, 7_000), (1, 1, 23)])
+def test_rows_that_need_more_memory_than_there_is_are_refused_with_what_fits(
+    rows: int, columns: int, memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "memory_here", lambda: memory)
+    with pytest.raises(RequestError, match=r"GB of memory.*rows = [1-9]"):
+        room.require_room(rows, columns)
+    monkeypatch.setattr(room, "memory_here", lambda: rows * columns * room.CELL_BYTES)
+    room.require_room(rows, columns)
+    room.require_room(None, columns)
+
+
+def test_memory_is_at_most_that_of_the_machine() -> None:
+    import os
+
+    assert 0 < room.memory_here() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def test_a_reference_is_read_as_places(tmp_path: Path) -> None:
+    file = tmp_path / "zips.csv"
+    file.write_text('city,more,zip\n"b,c",x,3\na,,\n"d\ne",y,9\nz,,5\na\n')
+    found = references._places(file, ATTRIBUTES)
+    outside = ATTRIBUTES[0].index(None)
+    assert [one.tolist() for one in found] == [
+        [3, outside, 9, 5, outside],
+        [1, 0, 2, ATTRIBUTES[1].index("z"), 0],
+    ]
+    assert found[0].dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("zip,town\n1,a\n", "lacks the column city"), ("x" * (2**20 + 1), "no UTF-8 CSV"), ("", "lacks the column")],
+)
+def test_a_file_that_is_no_reference_is_refused(text: str, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "zips.csv"
+    file.write_text(text)
+    with pytest.raises(RequestError, match=words):
+        references._places(file, ATTRIBUTES)
