@@ -180,3 +180,12 @@ def test_a_record_that_is_cut_is_hardly_shorter_than_the_cut(x: int, y: int, cut
     whole = math.sqrt((whole_records(features, places, 1, 1_023, None) ** 2).sum())
     cut_off = math.sqrt((whole_records(features, places, 1, 1_023, cut) ** 2).sum())
     assert cut_off == whole if whole <= 1_023 * cut else 1_023 * cut - 3 < cut_off <= 1_023 * cut + 3
+
+
+def test_without_keys_a_replaced_record_stays_in_its_place_and_is_charged_for_no_other() -> None:
+    """The worst pair of records, or of one and none, nearly uses up what is charged: two places would cost more."""
+    given_ = {"features": ("x", "y"), "keys": (), "shares": ("0.8", "0.1", "0.1"), "budget": Budget(rho="1")}
+    one = made_of(given_, "replace-one")
+    ends = [(0, x, y, 0) for x in (0, 500, 1000) for y in (0, 50, 100)] + [(0, -1, 0, 0)]
+    worst = max(moved(one, sums(one, [a]), sums(one, [b])) for a, b in itertools.combinations(ends, 2))
+    assert limit(one) * Fraction(98, 100) < worst <= limit(one)

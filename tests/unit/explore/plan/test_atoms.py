@@ -15,6 +15,7 @@ from siloquent.errors import RequestError
 from siloquent.explore.plan.atoms import FALSE, TRUE, UNKNOWN, atom, values_of
 from siloquent.explore.spec import parse_expression, parse_predicate
 from siloquent.schema import Attribute
+from unit.explore.plan.tables import planned
 
 D = Decimal
 DAY = Attribute("day", "date", lo=datetime(2024, 2, 28), hi=datetime(2024, 3, 2), grid=D(86_400))
@@ -89,3 +90,9 @@ def test_rounding_goes_away_from_zero_at_a_half() -> None:
     rounded = values_of(parse_expression("round(h)"), half).data[:11]
     assert rounded.tolist() == [-3, -2, -2, -1, -1, 0, 1, 1, 2, 2, 3]
     assert np.all(rounded == -rounded[::-1])
+
+
+@pytest.mark.parametrize("condition", ["ward + 1 = 2", "1 - sex = 0", "day * 2 = 4"])
+def test_only_numbers_are_computed_with(condition: str) -> None:
+    with pytest.raises(RequestError, match="takes numbers, not"):
+        planned(f"SELECT COUNT(*) FROM visits WHERE {condition} ERROR 5")
