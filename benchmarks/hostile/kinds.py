@@ -48,6 +48,15 @@ class Kind:
         """The row of a source with types."""
         return {**PLAIN, **self.values}
 
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether every source can hold just these values: no line, and no empty text, NUL or line end in one."""
+        return self.line is None and all(map(_is_plain, self.values.values())) and type(self.row["day"]) is not int
+
+
+def _is_plain(value: object) -> bool:
+    return value != "" and not isinstance(value, bytes) and not (isinstance(value, str) and set("\0\n") & set(value))
+
 
 def kinds() -> Iterator[Kind]:
     """All kinds."""

@@ -79,7 +79,8 @@ def compare(
         try:
             with source.opened(text, [*base[:place], row, *base[place:]]) as session:
                 faults, alone = _rows(first, seen(session), setting)
-                found.rows.setdefault((kind.name, setting), {})[source.name] = alone
+                if kind.is_everywhere:
+                    found.rows.setdefault((kind.name, setting), {})[source.name] = alone
                 for name, release in chosen.items():
                     one = judged(session.schema("visits"), session, name, release, drawn[name], 1)
                     if one.status == "answered":
@@ -103,7 +104,7 @@ def _rows(first: Seen, second: Seen, setting: Setting) -> tuple[list[str], str]:
 
 
 def disagreements(found: Compared) -> Iterator[str]:
-    """Kinds of which sources that can hold them make different rows."""
+    """Kinds that every source can hold, and of which two make different rows."""
     for (kind, setting), rows in found.rows.items():
         if len(set(rows.values())) > 1:
             yield f"{kind} {setting}: {rows}"
