@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,6 +27,29 @@ def test_a_question_above_its_limit_is_refused(tmp_path: Path) -> None:
         found = client.post("/v1/explanations", json={"sql": f"{WARDS}{' ' * 200}"})
         assert (found.status_code, found.json()["code"]) == (413, "text_too_long")
         assert client.post("/v1/explanations", json={"sql": WARDS}).status_code == 200
+
+
+PACKED = ("gzip", "GZIP", "br", "deflate", "zstd", "identity, gzip", "gzip,identity", "x", "identity;q=1")
+
+
+def test_a_body_that_is_packed_is_refused_whatever_it_is_packed_with(served: Served) -> None:
+    body, kind = json.dumps({"sql": WARDS}).encode(), {"Content-Type": "application/json"}
+    with served.client("ana") as client:
+        for encoding in PACKED:
+            found = client.post("/v1/explanations", content=body, headers={"Content-Encoding": encoding, **kind})
+            assert (found.status_code, found.json()["code"]) == (415, "unsupported_media_type"), encoding
+        for encoding in ("identity", "Identity", "identity, identity"):
+            found = client.post("/v1/explanations", content=body, headers={"Content-Encoding": encoding, **kind})
+            assert found.status_code == 200, encoding
+
+
+@pytest.mark.parametrize("after", ["1_0", "\uff11", "\u0661", "ten"])
+def test_numbers_of_an_address_are_ascii(after: str, served: Served) -> None:
+    with served.client("owner") as client:
+        path = "/v1/accounts/visits@1/entries"
+        found = client.get(path, params={"after": after})
+        assert (found.status_code, found.json()["code"]) == (422, "request_unreadable")
+        assert client.get(path, params={"after": "1"}).status_code in (200, 404)  # 404: nothing was asked yet
 
 
 @pytest.mark.parametrize(
