@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 import siloquent as sq
+from benchmarks import dry_assembly
 from siloquent.door import Session
 from siloquent.errors import RequestError, SiloquentError
-from siloquent.explore import Answer
+from siloquent.explore import Answer, task
 from siloquent.explore.estimate import rehearsal
 from siloquent.explore.plan.kept import Kept
 from siloquent.explore.spec import parse
@@ -100,6 +101,32 @@ def ask(tmp_path: Path) -> Iterator[Ask]:
 def charges(session: Session) -> int:
     """The number of reservations in the ledger."""
     return sum(entry.kind == "reserve" for entry in session.ledger.entries())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_questions_of_every_sort_are_answered_or_refused_free_with_a_stable_code(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The large version: ``python -m benchmarks core --only dry-assembly``."""
+    monkeypatch.setattr(dry_assembly, "TABLES", 4)
+    outcomes = list(dry_assembly.asked([1_000 + seed]))
+    assert not [one for one in outcomes if one.fault]
+    assert len(outcomes) == 4 * dry_assembly.EACH
+
+
+def test_an_error_after_the_charge_and_one_without_a_code_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> Answer:
+        raise RequestError("planted", fix="none")
+
+    def breaks(*_: object) -> Answer:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(dry_assembly, "TABLES", 4)
+    monkeypatch.setattr(rehearsal, "rehearse", lambda *_: None)
+    monkeypatch.setattr(task, "rehearse", lambda *_: None)
+    for planted, words in ((fails, "refused after"), (breaks, "ZeroDivisionError")):
+        monkeypatch.setattr(task, "assemble", planted)
+        assert any(words in one.fault for one in dry_assembly.asked([1_000]))
 
 
 @pytest.mark.parametrize("seed", range(4))
