@@ -60,6 +60,9 @@ def _weights(walk: Walk) -> tuple[NDArray[np.float64], ...]:
             np.add.at(weights.T, places.astype(np.int64), whole[:, :known].T)
             weights[:, len(sizes) :] = whole[:, known:]
             weights /= np.array([*sizes, *[blend.deviation] * len(rows)])
+        elif isinstance(chosen, Drawn) and chosen.repeated is not None:
+            before = found[place_of(chosen.repeated.source)]
+            weights = np.hstack([before, np.zeros((len(before), len(sizes) - before.shape[1]))])
         else:
             backs = (
                 reconstructions(one.compiled, tuple(np.asarray(matrix) for matrix in chosen.strategy))
