@@ -136,8 +136,8 @@ def test_a_step_keeps_its_price_where_a_sampled_row_is_replaced(rate: Fraction) 
 
 
 def test_noise_for_an_added_row_where_a_sampled_row_is_replaced_is_caught() -> None:
-    """At a rate of a half, and a quarter of the noise that replaced rows ask for."""
-    rate = Fraction(1, 2)
+    """Where all rows are in every sample, a quarter of the noise that replaced rows ask for."""
+    rate = Fraction(1)
 
     def release(rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
         return steps_of(rows, n, rate=rate, multiplier=0.5, sensitivity=1)
