@@ -193,6 +193,7 @@ MODERATOR_PLAYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
             {**told, "queries": [*told["queries"], [9_999, told["queries"][0][1]]]} if "queries" in told else told
         ),
     ),
+    "counts chunks from below 0": ("u0/", lambda told: {**told, "chunk": -1} if "chunk" in told else told),
     "tells more bits": ("u0/", lambda told: {**told, "bits": told["bits"] + "1"}),
     "votes on other candidates": ("v0/", lambda told: {**told, "digest": "0" * 64}),
     "asks for more canaries": ("v0/", lambda told: {**told, "canaries": told.get("canaries", []) * 1000}),

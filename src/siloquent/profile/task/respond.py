@@ -252,7 +252,7 @@ class _Walk:
             masks = {int(query): int(mask) for query, mask in told["queries"]}
             canaries = {int(query): (plan, int(like)) for query, plan, like in told["canaries"]}
             cut = [[int(query) for query in chunk] for chunk in told["chunks"]]
-            first = int(told["chunk"])
+            (first,) = _whole_numbers([told["chunk"]])
         except (KeyError, TypeError, ValueError):
             raise ProtocolError("bad_encoding", role=self._moderator, step=step) from None
         queries = [query for chunk in cut for query in chunk]
