@@ -208,6 +208,12 @@ def test_a_text_that_is_not_utf_8_takes_no_other_row_along(tmp_path: Path, unit:
     assert counted == [1, 1, 1, 1, 1, 1, 0, 0, 0, 0] if '"row"' in unit else [1, 1, 0, 0, 1, 0, 0, 0, 0, 0]
 
 
+def test_a_nan_is_null_whatever_the_statistics_say(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"age": [1.0, float("nan"), 9.0]}), tmp_path / "t.parquet")
+    table, permit = opened(clinic_schema(attributes=ONE, source=f"parquet:{tmp_path}/t.parquet"))
+    assert table.counts([full_block(table.schema, "age")], permit)[0].tolist() == [0, 1, 0, 0, 0, 0, 0, 0, 0, 1]
+
+
 def test_columns_that_are_not_declared_may_be_as_they_like(tmp_path: Path) -> None:
     rows = pa.table({"age": [1, 2], "scan": ["x" * 3_000_000, "y"]})
     pq.write_table(rows, tmp_path / "t.parquet")

@@ -73,7 +73,7 @@ def attach_parquet(
     """
     check_parquet(connection, file, limits, columns, table=table)
     path = exp.Literal.string(file.path).sql("duckdb")
-    rows = f"read_parquet({path}, hive_partitioning = false, utf8_validation = 'replace')"
+    rows = f"read_parquet({path}, hive_partitioning = false, utf8_validation = 'replace', can_have_nan = true)"
     wanted, unlisted = {name.casefold() for name in columns}, {name.casefold() for name in listed}
     described = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
     texts = [name for name, kind, *_ in described if kind == "VARCHAR" and name.casefold() in wanted]
