@@ -199,7 +199,7 @@ class ChainWorker:
     def _mix(self, number: int, order: Mapping[str, Any]) -> None:
         """All parties' pairs of some sets, each set through the mix network by itself."""
         chunk, first, count, most = (int(order[key]) for key in ("chunk", "first", "count", "most"))
-        self._take(list(range(first, first + count)), [2 * most] * len(self._parties))
+        self._take(_numbered(first, count), [2 * most] * len(self._parties))
         # The mix network alone needs the keys of workers behind, and the moderator's pairs the joint one.
         self._publish((*self.channel.members.workers, self.channel.members.moderator))
         step = f"m{self._place + 2}/{chunk}"
@@ -225,7 +225,7 @@ class ChainWorker:
     def _zero(self, number: int, order: Mapping[str, Any]) -> None:
         """Whether numbers of all parties and the moderator add up to zero, by the same steps on one pair each."""
         level, first, count = (int(order[key]) for key in ("level", "first", "count"))
-        self._take(list(range(first, first + count)), [2])
+        self._take(_numbered(first, count), [2])
         step = f"d{self._place + 2}/{level}"
         if self.channel.sent(self._next, step):
             return
@@ -291,3 +291,10 @@ def _all_batches(message: bytes) -> list[bytes]:
         batches.append(message[at + 4 : at + 4 + 32 * count])
         at += 4 + 32 * count
     return batches
+
+
+def _numbered(first: int, count: int) -> list[int]:
+    """The numbers of ``count`` queries from ``first`` on; no message holds more than it may hold elements."""
+    if not 0 <= count <= MOST_ELEMENTS:
+        raise ProtocolError("batch_size")
+    return list(range(first, first + count))
