@@ -156,8 +156,18 @@ def sha256_of(path: Path) -> str:
 
 
 def list_releases(releases: Path) -> list[str]:
-    """The ids of the releases in a folder, in order."""
-    return sorted(path.name for path in releases.glob("*") if (path / MANIFEST).is_file())
+    """The ids of the releases in a folder: numbered ones first, in the order of their numbers."""
+    try:
+        with os.scandir(releases) as entries:
+            found = [entry.name for entry in entries if os.path.isfile(f"{entry.path}/{MANIFEST}")]
+    except FileNotFoundError:
+        return []
+    return sorted(found, key=_order)
+
+
+def _order(release: str) -> tuple[bool, int, str]:
+    number = release[2:] if release.startswith("r-") else ""
+    return (False, int(number), "") if number.isdecimal() and len(number) < 19 else (True, 0, release)
 
 
 def release_folder(releases: Path, release: str) -> Path:
@@ -166,10 +176,11 @@ def release_folder(releases: Path, release: str) -> Path:
     Raises:
         UnknownName: there is none of that id.
     """
-    known = list_releases(releases) if releases.is_dir() else []
-    if release not in known:
-        raise UnknownName("release", release, known, fix="siloquent release list")
-    return releases / release
+    folder = releases / release
+    is_name = bool(release) and Path(release).name == release and release != ".." and "\0" not in release
+    if not (is_name and len(release) < 200 and (folder / MANIFEST).is_file()):
+        raise UnknownName("release", release, list_releases(releases), fix="siloquent release list")
+    return folder
 
 
 def read_release(folder: Path) -> pa.Table:

@@ -15,6 +15,7 @@ from siloquent.server.guard import House
 from siloquent.server.jobs import Jobs
 from siloquent.server.limits import BodyLimit, Rates, Room, Slots
 from siloquent.server.routes import answers, collections, jobs, money, releases, silos, tables, tokens, watchers
+from siloquent.server.runner import Runner
 from siloquent.server.settings import Settings
 from siloquent.server.spending import Spending
 from siloquent.server.store import Store
@@ -49,6 +50,13 @@ def make_app(folder: Path, settings: Settings) -> Any:
 
     open_session(folder).close()  # what is wrong with it is said now, not to the first person who asks
     store = Store(folder / "server.sqlite")
+    runner = Runner(
+        folder,
+        store,
+        max_processes=settings.jobs,
+        max_bytes=settings.job_bytes,
+        max_seconds=settings.job_seconds,
+    )
     house = House(
         settings=settings,
         store=store,
@@ -57,18 +65,18 @@ def make_app(folder: Path, settings: Settings) -> Any:
         rates=Rates(rate=settings.rate_per_second, burst=settings.burst),
         room=Room(each=settings.running, all_=settings.queue),
         slots=Slots(),
-        jobs=Jobs(folder, store, most=settings.jobs, most_bytes=settings.job_bytes),
+        jobs=Jobs(store, runner, max_open=2 * settings.jobs),
         watch=Watch(store, log=settings.access_log),
         spending=Spending(folder, store),
     )
 
     @asynccontextmanager
     async def alive(_: FastAPI) -> AsyncIterator[None]:
-        house.jobs.start()
+        runner.start()
         try:
             yield
         finally:
-            house.jobs.close()
+            runner.close()
             house.desk.close()
             store.close()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +80,12 @@ def install(app: FastAPI) -> None:
         problem = Problem(code, phrase, f"{phrase}.", 2, "GET /v1/me", http_status=error.status_code)
         return _for(request, problem, dict(error.headers or {}))
 
+    @app.exception_handler(sqlite3.OperationalError)
+    async def store_busy(request: Request, error: sqlite3.OperationalError) -> Response:
+        detail = "The server's own file is locked, or its disk is full. What was charged stays, under its key."
+        problem = Problem("store_busy", "Busy", detail, 2, "send it again with the same key", http_status=503)
+        return _for(request, problem, {"Retry-After": "10"})
+
     @app.exception_handler(Exception)
     async def unforeseen(request: Request, error: Exception) -> Response:
         problem = problem_of(error)
@@ -99,7 +107,8 @@ def _for(request: Request, problem: Problem, headers: dict[str, str]) -> Respons
     person = getattr(request.state, "person", None)
     if person is not None:
         route = getattr(request.scope.get("route"), "name", "none")
-        request.app.state.house.watch.denial(person.name, person.role, route, problem.code)
+        with suppress(sqlite3.Error):
+            request.app.state.house.watch.denial(person.name, person.role, route, problem.code)
     pages = getattr(request.app.state, "pages", None)
     if pages is not None and pages.wants_page(request):
         page: Response = pages.problem(request, problem, headers)

@@ -30,7 +30,7 @@ ROUTES: Mapping[str, frozenset[Role]] = MappingProxyType(
         "list_jobs": ASKERS,
         "show_job": ASKERS,
         "job_events": ASKERS,
-        "cancel_job": ANALYST,
+        "cancel_job": ASKERS,
         "list_releases": EVERYBODY,
         "show_release": EVERYBODY,
         "release_file": ASKERS,

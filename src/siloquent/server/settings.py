@@ -22,6 +22,7 @@ class Settings:
         trusted_proxy: The address of the one reverse proxy whose word about TLS and clients is taken; empty: none.
         rate_per_second, burst: Requests that one token may make.
         running: Answers that one token may have running; ``queue``: that all may have waiting.
+        jobs: Jobs that run at once, each in ``job_bytes`` of memory for at most ``job_seconds``.
         bundle: The folder of the workspace's role in a federation, for the Sessions page; none there: none.
         access_log: A file that gets a line of JSON a request, or ``-`` for standard error; empty: none.
         slot_counts_ms, slot_answers_ms: Answers leave at whole multiples of these, so that times say nothing of rows.
@@ -42,6 +43,7 @@ class Settings:
     queue: int = 64
     jobs: int = 2
     job_bytes: int = 4 * 2**30
+    job_seconds: int = 24 * 3600
     answer_seconds: int = 30
     slot_counts_ms: int = 50
     slot_answers_ms: int = 250

@@ -35,25 +35,32 @@ CREATE TABLE upload (id TEXT PRIMARY KEY, form TEXT NOT NULL, size INTEGER NOT N
 CREATE TABLE denial (id INTEGER PRIMARY KEY, at INTEGER NOT NULL, name TEXT NOT NULL, role TEXT NOT NULL,
     route TEXT NOT NULL, code TEXT NOT NULL);
 """,
+    """
+ALTER TABLE job ADD COLUMN holder TEXT NOT NULL DEFAULT '';
+ALTER TABLE job ADD COLUMN held_until INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE job ADD COLUMN tries INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX job_by_state ON job (state, created, id);
+CREATE INDEX job_by_name ON job (name, created, id);
+CREATE TABLE server (id TEXT PRIMARY KEY, beat INTEGER NOT NULL);
+""",
 )
 """Each step leads from one format to the next; what was released is never changed."""
 VERSION = len(_STEPS)
 
 
 class Store:
-    """One SQLite file, mode 600, used from every thread under one lock: its statements take microseconds.
+    """One SQLite file, mode 600, used from every thread: its statements take microseconds.
+
+    Reads have a connection of their own, so that they never wait for a write which another process holds up.
 
     Raises:
         LedgerError: another version of this package wrote it: ``migrate`` leads an older one forward.
     """
 
     def __init__(self, path: Path) -> None:
-        self._lock = threading.Lock()
+        self._lock, self._reading = threading.Lock(), threading.Lock()
         path.touch(mode=0o600, exist_ok=True)
-        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-        self._db.row_factory = sqlite3.Row
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA busy_timeout = 10000")
+        self._db = _connected(path)
         try:
             with self.writing() as db:
                 found = _version(db)
@@ -64,6 +71,7 @@ class Store:
         except LedgerError:
             self._db.close()
             raise
+        self._reader = _connected(path)
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -84,19 +92,33 @@ class Store:
 
     def one(self, query: str, *values: Any) -> Mapping[str, Any] | None:
         """The first row, by column names."""
-        with self._lock:
-            row = self._db.execute(query, values).fetchone()
+        with self._reading:
+            row = self._reader.execute(query, values).fetchone()
         return None if row is None else dict(row)
 
     def all(self, query: str, *values: Any) -> list[dict[str, Any]]:
         """Every row, by column names."""
-        with self._lock:
-            return [dict(row) for row in self._db.execute(query, values)]
+        with self._reading:
+            return [dict(row) for row in self._reader.execute(query, values)]
+
+    def each(self, query: str, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Rows one after another, for who may stop early; hold no lock of your own meanwhile."""
+        with self._reading, closing(self._reader.execute(query, values)) as rows:
+            yield from map(dict, rows)
 
     def close(self) -> None:
         """Close the file."""
-        with self._lock:
+        with self._lock, self._reading:
             self._db.close()
+            self._reader.close()
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+    db.row_factory = sqlite3.Row
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA busy_timeout = 10000")
+    return db
 
 
 @dataclass(frozen=True, slots=True)

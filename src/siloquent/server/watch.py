@@ -30,6 +30,8 @@ METRICS = MappingProxyType(
         "siloquent_waiting": "Pieces of work that are taken and not done.",
         "siloquent_slot_overruns_total": "Answers that needed more than one slot.",
         "siloquent_jobs": "Jobs by state.",
+        "siloquent_jobs_oldest_queued_seconds": "How long the oldest queued job has waited.",
+        "siloquent_jobs_failed_turns_total": "Times that the queue could not be looked at: a locked or full store.",
         "siloquent_denials": "Remembered refusals, the newest 10,000 at most.",
         "siloquent_federation_readable": "1 if the bundle and journal of the workspace's role can be read.",
         "siloquent_federation_sessions": "Sessions of the workspace's federation, by state.",

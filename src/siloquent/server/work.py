@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import resource
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -80,22 +83,42 @@ def _share(session: Session, spec: dict[str, Any], key: str, max_cost: str | Non
 
 
 TASKS: Mapping[str, Work] = {"sketch": _sketch, "synth": _synth, "search": _search, "find": _find, "share": _share}
+
+
+def read_spec(task: str, spec: Mapping[str, Any]) -> None:
+    """Read ``spec`` as ``task`` would, and forget it.
+
+    Raises:
+        SiloquentError: it cannot be read.
+    """
+    if task == "find":
+        from siloquent.search import request_from_plain
+
+        request_from_plain(dict(spec))
+        return
+    module = importlib.import_module(f"siloquent.{task}")
+    module.spec_from_plain(dict(spec))
+
+
 FILES = ("plan_file", "references")
 """Words of specs that name files of this machine: whoever comes over HTTP names none."""
 
 
-def main(folder: Path, number: str, most_bytes: int) -> int:
-    """Do the job ``number`` of the server in ``folder``."""
+def main(folder: Path, number: str, most_bytes: int, holder: str) -> int:
+    """Do the job ``number`` of the server in ``folder``, for as long as it is ``holder``'s."""
     from siloquent.door import open_session
     from siloquent.server.routes.answers import ledger_key_of
 
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
     store = Store(folder / "server.sqlite")
     job = store.one("SELECT * FROM job WHERE id = ?", number)
     assert job is not None, "the queue names a job that is not there"
 
     def tell(done: int, steps: int) -> None:
-        store.write("UPDATE job SET done = ?, steps = ? WHERE id = ?", done, steps, number)
+        held = store.write(f"UPDATE job SET done = ?, steps = ? {_HELD}", done, steps, number, holder)
+        if not held:
+            raise SystemExit(1)  # cancelled, or another server's by now
 
     try:
         if not Tokens(store).is_open(job["token"]):
@@ -104,7 +127,7 @@ def main(folder: Path, number: str, most_bytes: int) -> int:
             key = ledger_key_of(job["name"], job["key"])
             result = TASKS[job["task"]](session, json.loads(job["spec"]), key, job["max_cost"], tell)
         state = "done"
-        store.write("UPDATE job SET done = steps WHERE id = ?", number)
+        store.write(f"UPDATE job SET done = steps {_HELD}", number, holder)
         if "release" in result:
             store.write("INSERT OR IGNORE INTO release (id, name) VALUES (?, ?)", result["release"], job["name"])
     except Exception as failed:  # allowed: whatever it is, the queue hears of it; our own bugs keep their details
@@ -113,12 +136,22 @@ def main(folder: Path, number: str, most_bytes: int) -> int:
             keep_details(folder, problem, failed)
         state, result = "failed", problem.to_json()
     store.write(
-        "UPDATE job SET state = ?, result = ?, changed = ? WHERE id = ? AND state = 'running'",
-        *(state, json.dumps(result), int(time.time()), number),
+        f"UPDATE job SET state = ?, result = ?, changed = ? {_HELD}",
+        *(state, json.dumps(result), int(time.time()), number, holder),
     )
     store.close()
     return 0
 
 
+_HELD = "WHERE id = ? AND holder = ? AND state = 'running'"
+
+
+def _end_with(parent: int) -> None:
+    """End this process once the server that started it is gone: another one takes the job up."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]))

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +115,140 @@ def test_a_job_names_a_table(served: Served, table: object) -> None:
         found = start(client, f"table {table}", table=table)
     assert found.status_code in (202, 422)
     assert (found.status_code == 202) == isinstance(table, str)
+
+
+# Whatever ends a job's process, the job is done in the end, and paid for once
+
+
+def entries_of(client: httpx.Client) -> list[str]:
+    return [one["kind"] for one in client.get("/v1/accounts/visits@1/ana/entries").json()["entries"]]
+
+
+def process_of(served: Served) -> int:
+    """The pid of the first job that runs."""
+    for _ in range(2_000):
+        running = list(served.app.state.house.jobs.runner._running.values())
+        if running:
+            return int(running[0].process.pid)
+        time.sleep(0.02)
+    raise AssertionError("no job has begun")
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
+def test_a_job_whose_process_is_killed_is_done_all_the_same(tmp_path: Path, sent: signal.Signals) -> None:
+    with serving(clinic_workspace(tmp_path / "w")) as served, served.client("ana") as client:
+        job = start(client, "killed").json()["id"]
+        os.kill(process_of(served), sent)
+        assert ended(client, job)["state"] == "done"
+        assert entries_of(client).count("reserve") == 1
+
+
+def test_a_job_that_is_killed_each_time_fails_and_its_key_starts_it_again(tmp_path: Path) -> None:
+    with serving(clinic_workspace(tmp_path / "w")) as served, served.client("ana") as client:
+        job = start(client, "hopeless").json()["id"]
+        killed: set[int] = set()
+        while client.get(f"/v1/jobs/{job}").json()["state"] not in ("failed", "done"):
+            for one in list(served.app.state.house.jobs.runner._running.values()):
+                if one.process.pid not in killed:
+                    killed.add(one.process.pid)
+                    one.process.kill()
+            time.sleep(0.005)
+        found = client.get(f"/v1/jobs/{job}").json()
+        assert (found["state"], found["result"]["code"], len(killed)) == ("failed", "job_killed", 3)
+        assert start(client, "hopeless").json()["id"] == job
+        assert ended(client, job)["state"] == "done"
+        assert entries_of(client).count("reserve") == 1
+
+
+def test_a_cancelled_job_runs_when_it_is_sent_again(tmp_path: Path) -> None:
+    with serving(clinic_workspace(tmp_path / "w")) as served, served.client("ana") as ana:
+        job = start(ana, "again").json()["id"]
+        with served.client("owner") as owner:
+            assert owner.delete(f"/v1/jobs/{job}").json()["state"] == "cancelled"
+        assert start(ana, "again").json()["state"] in ("queued", "running")
+        assert ended(ana, job)["state"] == "done"
+
+
+def test_two_servers_over_one_folder_do_a_job_once(tmp_path: Path) -> None:
+    folder = clinic_workspace(tmp_path / "w")
+    with serving(folder) as first, serving(folder) as second, first.client("ana") as client:
+        jobs = [start(client, f"shared {number}").json()["id"] for number in range(3)]
+        assert [ended(client, job)["state"] for job in jobs] == ["done"] * 3
+        tries = first.app.state.house.store.all("SELECT tries FROM job")
+        assert [row["tries"] for row in tries] == [1, 1, 1]
+        assert second.app.state.house.jobs.runner.is_well
+
+
+def test_a_locked_store_delays_jobs_and_is_said(tmp_path: Path) -> None:
+    folder = clinic_workspace(tmp_path / "w")
+    with serving(folder) as served, served.client("ana") as client, served.client("watcher") as watcher:
+        runner = served.app.state.house.jobs.runner
+        assert watcher.get("/readyz").status_code == 200
+        runner._store._db.execute("PRAGMA busy_timeout = 50")
+        job = start(client, "patient").json()["id"]
+        with closing(sqlite3.connect(folder / "server.sqlite")) as other:
+            other.execute("BEGIN IMMEDIATE")
+            while not runner.failed_turns:
+                time.sleep(0.02)
+            assert client.get(f"/v1/jobs/{job}").status_code == 200, "reading waits for nobody"
+            busy = start(client, "busy")
+            assert (busy.status_code, busy.json()["code"], "retry-after" in busy.headers) == (503, "store_busy", True)
+            runner._good_turn -= 60
+            assert watcher.get("/readyz").json()["code"] == "not_ready"
+        assert ended(client, job)["state"] == "done"
+        assert watcher.get("/readyz").status_code == 200
+
+
+def test_a_job_beyond_its_time_is_ended(tmp_path: Path) -> None:
+    with serving(clinic_workspace(tmp_path / "w"), job_seconds=1) as served, served.client("ana") as client:
+        body = {"task": "synth", "spec": {"table": "visits", "budget": {"epsilon": "20"}}}
+        job = client.post("/v1/jobs", json=body, headers={"Idempotency-Key": "slow"}).json()["id"]
+        found = ended(client, job)
+        assert (found["state"], found["result"]["code"]) == ("failed", "job_too_long")
+
+
+@pytest.mark.parametrize("bad", ['"\\ud800"', "NaN", "1e999", "[" * 200 + "]" * 200, '{"a": -Infinity}'])
+def test_a_spec_that_json_cannot_hold_is_refused_and_lists_stay_readable(served: Served, bad: str) -> None:
+    text = f'{{"task": "sketch", "spec": {{"table": "visits", "x": {bad}}}}}'
+    headers = {"Idempotency-Key": "odd", "Content-Type": "application/json"}
+    with served.client("ana") as ana, served.client("owner") as owner:
+        assert ana.post("/v1/jobs", content=text, headers=headers).status_code in (400, 422)
+        assert {one.get("/v1/jobs").status_code for one in (ana, owner)} == {200}
+
+
+def test_a_misspelt_spec_is_refused_before_it_is_queued(served: Served) -> None:
+    with served.client("ana") as client:
+        found = start(client, "misspelt", kernels={"kind": "p-stable"})
+        assert found.status_code == 422, found.text
+        assert "kernels" in found.json()["detail"]
+
+
+def test_a_token_for_some_tables_sees_no_job_on_others(served: Served) -> None:
+    text = served.app.state.house.tokens.create("ana", "analyst", tables=("elsewhere",))
+    with served.client("ana") as ana, served.client("nobody", Authorization=f"Bearer {text}") as narrow:
+        job = start(ana, "narrow").json()["id"]
+        assert narrow.get(f"/v1/jobs/{job}").status_code == 404
+        assert narrow.delete(f"/v1/jobs/{job}").status_code == 404
+        assert narrow.get("/v1/jobs").json()["jobs"] == []
+        ended(ana, job)
+
+
+def test_jobs_are_listed_page_by_page(served: Served) -> None:
+    spec, store = json.dumps({"table": "visits"}), served.app.state.house.store
+    with store.writing() as db:
+        db.executemany(
+            "INSERT INTO job (id, name, token, task, spec, key, state, created, changed) "
+            "VALUES (?, 'bo', '', 'sketch', ?, ?, 'done', ?, 1)",
+            [(f"j-page{number}", spec, f"page {number}", number // 2) for number in range(5)],
+        )
+    with served.client("bo") as client:
+        everything = [one["id"] for one in client.get("/v1/jobs").json()["jobs"]]
+        assert everything[-5:] == [f"j-page{number}" for number in (4, 3, 2, 1, 0)]
+        pages: list[str] = []
+        after: dict[str, str] = {}
+        while page := client.get("/v1/jobs", params={"limit": 1, **after}).json()["jobs"]:
+            pages.append(page[0]["id"])
+            after = {"after": pages[-1]}
+        assert pages == everything
+        assert client.get("/v1/jobs", params={"state": "queued"}).json()["jobs"] == []
+        assert client.get("/v1/jobs", params={"limit": 0}).status_code == 422

@@ -83,8 +83,8 @@ def test_a_stream_ends_when_its_token_is_revoked(served: Served) -> None:
     house = served.app.state.house
     text = house.tokens.create("gil", "analyst")
     house.store.write(
-        "INSERT INTO job (id, name, token, task, spec, key, state, created, changed) "
-        "VALUES ('j-1', 'gil', ?, 'sketch', '{}', 'k', 'running', 1, 1)",
+        "INSERT INTO job (id, name, token, task, spec, key, state, created, changed, held_until) "
+        "VALUES ('j-1', 'gil', ?, 'sketch', '{\"table\": \"visits\"}', 'k', 'running', 1, 1, 99999999999)",
         text[3:11],
     )
     heard: list[str] = []

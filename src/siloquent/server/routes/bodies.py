@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from siloquent.foreign.numbers import is_plain_number
 from siloquent.server.tokens import Role
@@ -48,6 +49,16 @@ class JobBody(Body):
     task: Name
     spec: dict[str, Any]
     max_cost: Amount | None = None
+
+    @field_validator("spec")
+    @classmethod
+    def _is_plain(cls, spec: dict[str, Any]) -> dict[str, Any]:
+        """What cannot be written again as JSON in UTF-8 (NaN, half a surrogate pair) is never kept."""
+        try:
+            json.dumps(spec, allow_nan=False, ensure_ascii=False).encode()
+        except (ValueError, RecursionError):
+            raise ValueError("holds a number or text that JSON in UTF-8 cannot hold") from None
+        return spec
 
 
 class TableBody(Body):

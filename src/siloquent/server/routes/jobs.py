@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from siloquent.server.guard import Guarded, House, Who, house_of, key_of, person_of, require_table
-from siloquent.server.jobs import ENDED, TICK_SECONDS
+from siloquent.server.jobs import ENDED, MAX_LISTED
 from siloquent.server.problems import not_found
 from siloquent.server.routes.bodies import JobBody
+from siloquent.server.runner import TICK_SECONDS
 from siloquent.server.tokens import Person
 
 router = APIRouter(route_class=Guarded)
@@ -27,14 +28,23 @@ async def create_job(request: Request, body: JobBody, person: Who) -> Response:
     if isinstance(table, str):
         require_table(person, table)
     house, key = house_of(request), key_of(request)
-    number = house.jobs.add(person, task=body.task, spec=body.spec, key=key, max_cost=body.max_cost)
+    number = await asyncio.to_thread(
+        house.jobs.add, person, task=body.task, spec=body.spec, key=key, max_cost=body.max_cost
+    )
     return JSONResponse(house.jobs.document(number), status_code=202, headers={"Location": f"/v1/jobs/{number}"})
 
 
 @router.get("/jobs")
-async def list_jobs(request: Request, person: Who) -> dict[str, Any]:
-    """The newest jobs: one's own; an owner sees everybody's."""
-    found = house_of(request).jobs.of(None if person.role == "owner" else person.name)
+async def list_jobs(
+    request: Request,
+    person: Who,
+    limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = MAX_LISTED,
+    after: Annotated[str | None, Query(max_length=64)] = None,
+    state: Literal["queued", "running", "done", "failed", "cancelled"] | None = None,
+) -> dict[str, Any]:
+    """The newest jobs, older than job ``after`` if it is named: one's own; an owner sees everybody's."""
+    jobs = house_of(request).jobs
+    found = await asyncio.to_thread(jobs.listed, person, limit=limit, after=after, state=state)
     return {"schema": "siloquent/job-list/1", "jobs": found}
 
 
@@ -84,6 +94,7 @@ def job_of(house: House, job: str, person: Person) -> dict[str, Any]:
         Refused: 404, it is unknown or somebody else's.
     """
     found = house.jobs.document(job)
-    if found is None or (person.role != "owner" and found["name"] != person.name):
+    is_theirs = found is not None and (person.role == "owner" or found["name"] == person.name)
+    if found is None or not is_theirs or not person.may_see(str(found["spec"].get("table"))):
         raise not_found()
     return found

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
@@ -18,12 +19,19 @@ from siloquent.server.routes.bodies import ReleaseQuestion
 from siloquent.server.tokens import Person
 
 router = APIRouter(route_class=Guarded)
+MAX_LISTED = 200
 
 
 @router.get("/releases")
-async def list_releases(request: Request, person: Who) -> dict[str, Any]:
-    """The releases that the person may see, newest first."""
-    return {"schema": "siloquent/release-list/1", "releases": seen(house_of(request), _folder(request), person)}
+async def list_releases(
+    request: Request,
+    person: Who,
+    limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = MAX_LISTED,
+    after: Annotated[str | None, Query(max_length=200)] = None,
+) -> dict[str, Any]:
+    """The releases that the person may see, newest first, older than release ``after`` if it is named."""
+    found = await seen(house_of(request), _folder(request), person, limit=limit, after=after)
+    return {"schema": "siloquent/release-list/1", "releases": found}
 
 
 @router.get("/releases/{release}")
@@ -109,14 +117,29 @@ def asked(session: Any, path: Path, body: ReleaseQuestion) -> dict[str, Any]:
     return {"schema": "siloquent/sketch-answer/1", **plain}
 
 
-def seen(house: House, folder: Path, person: Person) -> list[dict[str, Any]]:
-    """The manifests that ``person`` may see, newest first; what cannot be read or is not theirs is left out."""
+async def seen(
+    house: House, folder: Path, person: Person, *, limit: int = MAX_LISTED, after: str | None = None, task: str = ""
+) -> list[dict[str, Any]]:
+    """Up to ``limit`` manifests that ``person`` may see, newest first, of one ``task`` if it is named."""
+    async with house.room.place(person.token):
+        return await asyncio.to_thread(_seen, house, folder, person, limit, after, task)
+
+
+def _seen(house: House, folder: Path, person: Person, limit: int, after: str | None, task: str) -> list[dict[str, Any]]:
     from siloquent.releases import list_releases as names
 
-    found = []
-    for name in reversed(names(folder)):
+    of_whom = {row["id"]: row for row in house.store.all("SELECT id, name, shared FROM release")}
+    listed = names(folder)[::-1]
+    found: list[dict[str, Any]] = []
+    for name in listed[listed.index(after) + 1 if after in listed else 0 :]:
+        row = of_whom.get(name)
+        if row is not None and person.role == "analyst" and not row["shared"] and row["name"] != person.name:
+            continue  # not theirs: its manifest need not be read to know
         with suppress(Refused):
-            found.append(manifest_of(house, folder, name, person))
+            manifest = manifest_of(house, folder, name, person)
+            found += [manifest] if task in ("", manifest["task"]) else []
+        if len(found) == limit:
+            break
     return found
 
 

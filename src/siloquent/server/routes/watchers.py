@@ -6,6 +6,8 @@ so an address proves nothing.
 
 from __future__ import annotations
 
+import shutil
+import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,9 +19,13 @@ from starlette.responses import PlainTextResponse, Response
 from siloquent.documents.money import exact
 from siloquent.errors import SiloquentError, WorkspaceError
 from siloquent.server.guard import Guarded, House, Who, house_of
+from siloquent.server.problems import Refused
 
 if TYPE_CHECKING:
     from siloquent.door import Session
+
+MIN_FREE_BYTES = 64 * 2**20
+"""An answer takes kilobytes, a job's release megabytes: with less than this, something soon fails."""
 
 alive = APIRouter(include_in_schema=False)
 router = APIRouter(route_class=Guarded, include_in_schema=False)
@@ -33,11 +39,19 @@ async def healthz() -> Response:
 
 @router.get("/readyz")
 async def readyz(request: Request, person: Who) -> Response:
-    """The ledger can be read."""
-    house = house_of(request)
+    """The ledger can be read, the store written, the queue of jobs is worked off, and the disk has room."""
+    house, folder = house_of(request), Path(request.app.state.folder)
+    if not house.jobs.runner.is_well:
+        raise _not_ready("The queue of jobs stands still: server.sqlite cannot be written.", "look for who locks it")
+    if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
+        raise _not_ready("The disk is all but full.", "make room")
     async with house.room.place(person.token):
         await house.desk.run(None, lambda session: session.ledger.head())
     return PlainTextResponse("ready\n")
+
+
+def _not_ready(detail: str, fix: str) -> Refused:
+    return Refused(503, "not_ready", detail, fix=fix, headers={"Retry-After": "30"})
 
 
 @router.get("/metrics")
@@ -52,12 +66,17 @@ async def metrics(request: Request, person: Who) -> Response:
 def _work(house: House) -> list[str]:
     """What waits, what came late, and jobs by state."""
     states = house.store.all("SELECT state, count(*) AS n FROM job GROUP BY state ORDER BY state")
+    oldest = house.store.one("SELECT min(created) AS at FROM job WHERE state = 'queued'") or {"at": None}
     return [
         "# TYPE siloquent_waiting gauge",
         f"siloquent_waiting {house.desk.waiting}",
         "# TYPE siloquent_slot_overruns_total counter",
         f"siloquent_slot_overruns_total {house.slots.overruns}",
         "# TYPE siloquent_jobs gauge",
+        "# TYPE siloquent_jobs_oldest_queued_seconds gauge",
+        f"siloquent_jobs_oldest_queued_seconds {max(0, int(time.time()) - oldest['at']) if oldest['at'] else 0}",
+        "# TYPE siloquent_jobs_failed_turns_total counter",
+        f"siloquent_jobs_failed_turns_total {house.jobs.runner.failed_turns}",
         *(f'siloquent_jobs{{state="{row["state"]}"}} {row["n"]}' for row in states),
     ]
 

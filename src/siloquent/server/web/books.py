@@ -79,7 +79,7 @@ async def _entries(request: Request, person: Person) -> list[dict[str, Any]]:
 @router.get("/releases")
 async def list_releases(request: Request) -> Response:
     person = visitor(request)
-    found = releases.seen(house_of(request), _folder(request), person)
+    found = await releases.seen(house_of(request), _folder(request), person)
     return render(request, "releases.html", person, releases=found)
 
 

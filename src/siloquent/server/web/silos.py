@@ -22,7 +22,7 @@ router = APIRouter(include_in_schema=False)
 @router.get("/dependencies")
 async def list_dependencies(request: Request) -> Response:
     person = visitor(request, "owner", "analyst")
-    found = [one for one in _seen(request, person) if one["task"] == "profile"]
+    found = await _seen(request, person, "profile")
     return render(request, "dependencies.html", person, releases=found)
 
 
@@ -55,7 +55,7 @@ async def adopt(request: Request, release: str) -> Response:
 @router.get("/search")
 async def search(request: Request) -> Response:
     person = visitor(request, "owner", "analyst")
-    offers = [one for one in _seen(request, person) if one["task"] == "search"]
+    offers = await _seen(request, person, "search")
     catalogue = silos.catalogue_of(Path(request.app.state.folder))
     return render(request, "search.html", person, offers=offers, catalogue=catalogue)
 
@@ -89,8 +89,8 @@ async def decide(request: Request, session: str, decision: str) -> Response:
     return RedirectResponse(f"/sessions/{session}", status_code=303)
 
 
-def _seen(request: Request, person: Any) -> list[dict[str, Any]]:
-    return releases.seen(house_of(request), _folder(request), person)
+async def _seen(request: Request, person: Any, task: str) -> list[dict[str, Any]]:
+    return await releases.seen(house_of(request), _folder(request), person, task=task)
 
 
 def _folder(request: Request) -> Path:
