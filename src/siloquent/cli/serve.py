@@ -63,7 +63,9 @@ def serve(
         return
     import uvicorn
 
+    from siloquent.foreign.connections import limited_protocol
     from siloquent.server import make_app
+    from siloquent.server.settings import client_of
 
     _require_whole_ledger(folder)
 
@@ -72,8 +74,12 @@ def serve(
     if login is not None:
         options.screen.line(f"{address}/login/{app.state.house.tokens.login_link(login)}")
     options.screen.note(f"{address} serves {folder}. Control-C ends it.")
+    _allow_files(settings.connections)
     uvicorn.run(
         app,
+        http=limited_protocol(client_of(settings), max_each=settings.connections_each),
+        limit_concurrency=settings.connections,
+        timeout_graceful_shutdown=settings.answer_seconds,
         host=settings.host,
         port=settings.port,
         ssl_certfile=settings.tls_cert or None,
@@ -102,6 +108,17 @@ def _require_whole_ledger(folder: Path) -> None:
         verdict = ledger.verify()
     if not verdict.ok:
         raise ChainBroken(verdict.problem, seq=verdict.first_bad_seq or 0)
+
+
+def _allow_files(connections: int) -> None:
+    """Raise this process's limit of open files so that connections never take what the ledger needs."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * connections + 512
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def calibrate(

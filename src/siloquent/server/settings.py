@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ class Settings:
     Attributes:
         trusted_proxy: The address of the one reverse proxy whose word about TLS and clients is taken; empty: none.
         rate_per_second, burst: Requests that one token may make.
+        connections: Open at once, of all; ``connections_each``: of one address, where no proxy stands between.
         running: Answers that one token may have running; ``queue``: that all may have waiting.
         jobs: Jobs that run at once, each in ``job_bytes`` of memory for at most ``job_seconds``.
         bundle: The folder of the workspace's role in a federation, for the Sessions page; none there: none.
@@ -37,6 +38,8 @@ class Settings:
     body_bytes: int = 16 * 2**20
     upload_bytes: int = 2**30
     text_bytes: int = 64 * 2**10
+    connections: int = 512
+    connections_each: int = 64
     rate_per_second: float = 10.0
     burst: int = 30
     running: int = 4
@@ -77,6 +80,17 @@ class Settings:
     def is_secure(self) -> bool:
         """Whether browsers reach it by TLS, so that cookies may insist on it."""
         return bool(self.tls_cert or self.trusted_proxy)
+
+
+def client_of(settings: Settings) -> Callable[[Any], str]:
+    """Whose connection a transport is: its address's, or nobody's where all come through one proxy."""
+
+    def address(transport: Any) -> str:
+        peer = transport.get_extra_info("peername")
+        host = str(peer[0]) if isinstance(peer, tuple) and peer else ""
+        return "" if host == settings.trusted_proxy else host
+
+    return address
 
 
 def read_settings(

@@ -15,6 +15,7 @@ from siloquent.federation.relay.app import Relay, watch_app
 from siloquent.federation.relay.rates import Rates
 from siloquent.federation.relay.store import Limits, RelayStore
 from siloquent.federation.roster import Roster, read_roster
+from siloquent.foreign.connections import limited_protocol
 
 if TYPE_CHECKING:
     import uvicorn
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 IDLE_S, GRACE_S = 75, 1
 SWEEP_S = 3600.0
 MOST_HEADERS = 8192
-MOST_CONNECTIONS = 512
+MAX_CONNECTIONS, MAX_CONNECTIONS_OF_A_ROLE = 512, 16
 
 
 class TodaysRoster:
@@ -77,27 +78,25 @@ def peer_of(transport: Any) -> tuple[str, str, str]:
 def make_server(bundle: Bundle, relay: Relay, host: str, port: int) -> uvicorn.Server:
     """The server of the relay's routes; ``server.run()`` blocks."""
     import uvicorn
-    from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    class PeerProtocol(H11Protocol):
-        """uvicorn does not hand the certificate on; its app_state reaches the routes as ``request.state``."""
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self.app_state = {**self.app_state, "peer": peer_of(transport)}
-
+    # uvicorn does not hand the certificate on; what is put into its state reaches the routes as ``request.state``.
+    protocol = limited_protocol(
+        lambda transport: " ".join(peer_of(transport)[:2]),
+        max_each=MAX_CONNECTIONS_OF_A_ROLE,
+        state=lambda transport: {"peer": peer_of(transport)},
+    )
     config = uvicorn.Config(
         relay.app(),
         host=host,
         port=port,
-        http=PeerProtocol,
+        http=protocol,
         lifespan="off",
         log_level="warning",
         access_log=False,
         server_header=False,
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=GRACE_S,  # receivers that wait come back by themselves; nothing is lost
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=MAX_CONNECTIONS,
         h11_max_incomplete_event_size=MOST_HEADERS,
         ssl_certfile=str(bundle.folder / TLS),
         ssl_keyfile=str(bundle.folder / TLS_KEY),
