@@ -20,6 +20,7 @@ from siloquent.errors import NotAllowed, RequestError, SiloquentError
 from siloquent.foreign import load_json
 
 TOKEN = "SILOQUENT_TOKEN"
+PROBLEM = "application/problem+json"
 TOKEN_FILE = "SILOQUENT_TOKEN_FILE"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 MOST_BYTES = 64 * 2**20
@@ -84,7 +85,8 @@ class Connection:
             SiloquentError: what the server refused, as the error that the same verb raises here; RequestError:
                 nobody answers.
         """
-        again = ATTEMPTS if key is not None or method == "GET" else 1
+        may_repeat = key is not None or method == "GET"
+        again = ATTEMPTS if may_repeat else 1
         for attempt in range(1, again + 1):
             try:
                 status, headers, data = self._once(method, path, body, key)
@@ -98,12 +100,17 @@ class Connection:
                     raise _unanswered(self.address, key) from None
                 time.sleep(0.2 * 2**attempt)
                 continue
+            if _is_of_a_proxy(status, headers):
+                if attempt == again:
+                    raise _unanswered(self.address, key)
+                time.sleep(0.2 * 2**attempt)
+                continue
             wait = _patience(status, headers)
             if wait is None or attempt == again:
                 break
             time.sleep(wait)
         if not 200 <= status < 300:  # a redirect is no answer either
-            raise error_of(status, data)
+            raise error_of(status, data, spent=UNKNOWN if key else "nothing")
         return Reply(data, replayed=headers.get("idempotency-replayed") == "true")
 
     def _once(
@@ -139,6 +146,11 @@ def _unanswered(address: str, key: str | None) -> RequestError:
     return RequestError(f"Nobody answers at {address}.", fix=fix, spent=UNKNOWN if key else "nothing")
 
 
+def _is_of_a_proxy(status: int, headers: Mapping[str, str]) -> bool:
+    """Whether a proxy says that the server behind it did not answer: what became of the request is not known."""
+    return status in (502, 503, 504) and not headers.get("content-type", "").startswith(PROBLEM)
+
+
 def _patience(status: int, headers: Mapping[str, str]) -> float | None:
     """How long to wait before the next attempt; None: this is the answer."""
     wait = headers.get("retry-after", "")
@@ -147,9 +159,17 @@ def _patience(status: int, headers: Mapping[str, str]) -> float | None:
     return float(wait)
 
 
-def error_of(status: int, data: bytes) -> SiloquentError:
-    """The error that a problem document tells of: the class that the same refusal has without a server."""
-    document = Reply(data).document()
+def error_of(status: int, data: bytes, *, spent: str = "nothing") -> SiloquentError:
+    """The error that a problem document tells of: the class that the same refusal has without a server.
+
+    Args:
+        spent: What a request may have cost whose answer is no problem document.
+    """
+    try:
+        document = Reply(data).document()
+    except RequestError as stranger:
+        stranger.spent = spent
+        raise
     code, detail = str(document.get("code", "")), str(document.get("detail", f"The server says {status}."))
     kind = dict(_kinds()).get(code, NotAllowed if status in (401, 403) else RequestError)
     error = kind.__new__(kind)  # their own arguments stayed at the server: what can be known is in the document

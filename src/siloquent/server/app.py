@@ -87,6 +87,7 @@ def make_app(folder: Path, settings: Settings) -> Any:
         lifespan=alive,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # a redirect would name whatever host the request did
         openapi_url="/openapi.json",
         responses={"4XX": problems.DESCRIBED, "5XX": problems.DESCRIBED},
     )

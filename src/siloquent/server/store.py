@@ -16,7 +16,7 @@ from typing import Any
 
 from siloquent.errors import LedgerError
 
-_STEPS = (
+STEPS = (
     """
 CREATE TABLE token (id TEXT PRIMARY KEY, digest BLOB NOT NULL, name TEXT NOT NULL, role TEXT NOT NULL,
     tables TEXT NOT NULL, created INTEGER NOT NULL, expires INTEGER NOT NULL, revoked INTEGER);
@@ -45,7 +45,7 @@ CREATE TABLE server (id TEXT PRIMARY KEY, beat INTEGER NOT NULL);
 """,
 )
 """Each step leads from one format to the next; what was released is never changed."""
-VERSION = len(_STEPS)
+VERSION = len(STEPS)
 
 
 class Store:
@@ -162,7 +162,7 @@ def _version(db: sqlite3.Connection) -> int:
 
 
 def _step_on(db: sqlite3.Connection, version: int) -> None:
-    for statement in filter(str.strip, ";".join(_STEPS[version:]).split(";")):
+    for statement in filter(str.strip, ";".join(STEPS[version:]).split(";")):
         db.execute(statement)
     db.execute(f"PRAGMA user_version = {VERSION}")
 

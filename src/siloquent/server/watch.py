@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from types import MappingProxyType
 from typing import Any
 
+from siloquent.errors import SchemaError
 from siloquent.server.store import Store
 
 Message = MutableMapping[str, Any]
@@ -140,7 +141,13 @@ def _handler(log: str) -> logging.Handler | None:
         return None
     if log == STDERR:
         return logging.StreamHandler()
-    return _OwnFile(log, encoding="utf-8")
+    try:
+        return _OwnFile(log, encoding="utf-8")
+    except OSError as failed:
+        raise SchemaError(
+            f"[server] access_log names {log}, which cannot be written: {failed.strerror}.",
+            fix="make its folder for the user that serves (LogsDirectory= in a unit), or leave access_log out",
+        ) from None
 
 
 class _OwnFile(logging.handlers.WatchedFileHandler):

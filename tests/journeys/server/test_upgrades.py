@@ -16,14 +16,25 @@ from siloquent.cli.kinds import json_schema
 from siloquent.errors import LedgerError
 from siloquent.server.store import VERSION
 
+BACK_TO_THE_FIRST = (
+    "DROP TABLE server",
+    "DROP INDEX job_by_state",
+    "DROP INDEX job_by_name",
+    "ALTER TABLE job DROP COLUMN holder",
+    "ALTER TABLE job DROP COLUMN held_until",
+    "ALTER TABLE job DROP COLUMN tries",
+    "DROP TABLE denial",
+    "PRAGMA user_version = 1",
+)
+
 
 def test_an_older_servers_workspace_is_led_forward_by_one_command(tmp_path: Path) -> None:
     folder = clinic_workspace(tmp_path / "clinic")
     with serving(folder) as served:
         ana = served.texts["ana"]
     with closing(sqlite3.connect(folder / "server.sqlite")) as db:
-        db.execute("DROP TABLE denial")
-        db.execute("PRAGMA user_version = 1")
+        for statement in BACK_TO_THE_FIRST:
+            db.execute(statement)
     with pytest.raises(LedgerError, match="older"), serving(folder):
         pass
     person = Person(tmp_path)

@@ -133,6 +133,12 @@ def test_analysts_see_their_own_releases_and_what_the_owner_shared(served: Serve
         assert bo.get(f"/v1/releases/{mine}").status_code == 200
 
 
+SKETCH = {
+    "table": "visits",
+    "features": ["age", "cost"],
+    "kernel": {"kind": "p-stable", "order": 2, "bandwidth": 0.3},
+    "budget": {"epsilon": "20"},
+}
 PLACES = {"{table}": "visits", "{job}": "", "{release}": "", "{account:path}": "visits@1/ana"}
 NOWHERE = {"{table}": "nothing", "{job}": "j-000000000000", "{release}": "r-999999", "{account:path}": "nothing@1/ana"}
 STRANGERS = {"bo": ("analyst", ()), "cy": ("analyst", ("elsewhere",)), "eve": ("auditor", ("elsewhere",))}
@@ -143,7 +149,7 @@ def test_what_is_foreign_looks_unknown_on_every_route_of_the_role(served: Served
     role, own_tables = STRANGERS[who]
     house = served.app.state.house
     person = house.tokens.person(served.texts["ana"])
-    job = house.jobs.add(person, task="sketch", spec={"table": "visits"}, key="foreign", max_cost=None)
+    job = house.jobs.add(person, task="sketch", spec=SKETCH, key="foreign", max_cost=None)
     foreign = {**PLACES, "{job}": job, "{release}": served.ask("ana", WARDS, f"foreign-{who}").json()["id"]}
     text = house.tokens.create(who, role, tables=own_tables)
     with served.client("nobody", Authorization=f"Bearer {text}", **{"Idempotency-Key": f"foreign-{who}"}) as client:
@@ -233,9 +239,32 @@ def test_a_revoked_tokens_job_spends_nothing(served: Served) -> None:
     text = house.tokens.create("fay", "analyst")
     person = house.tokens.person(text)
     house.tokens.revoke(text[3:11])
-    job = house.jobs.add(person, task="sketch", spec={"table": "visits"}, key="late", max_cost=None)
+    job = house.jobs.add(person, task="sketch", spec=SKETCH, key="late", max_cost=None)
     for _ in range(2_400):
         if (found := house.jobs.document(job))["state"] in ("done", "failed"):
             break
         time.sleep(0.05)
     assert (found["state"], found["result"]["code"]) == ("failed", "not_allowed")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 303),
+        ({"Sec-Fetch-Site": "same-origin"}, 303),
+        ({"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+    ],
+)
+def test_another_origins_page_logs_nobody_in(served: Served, headers: dict[str, str], status: int) -> None:
+    with served.client("nobody", **headers) as client:
+        found = client.post("/login", data={"token": served.texts["ana"]})
+    assert (found.status_code, "set-cookie" in found.headers) == (status, status == 303)
+
+
+def test_no_redirect_names_the_host_that_a_request_did(served: Served) -> None:
+    with served.client("ana", Host="evil.example") as client:
+        found = client.get("/v1/me/")
+    assert (found.status_code, "location" in found.headers) == (404, False)

@@ -320,3 +320,37 @@ def test_an_amount_beyond_all_bounds_is_refused_before_it_is_computed(text: obje
         for name in ("price", "left_before"):
             with pytest.raises(RequestError):
                 getattr(found, name)
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+@pytest.mark.parametrize("kind", ["text/html", "application/json", None])
+def test_a_proxy_that_speaks_for_a_server_is_not_an_answer(
+    status: int, kind: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("siloquent.remote.connection.ATTEMPTS", 3)
+    gone: Answer = (status, {"Content-Type": kind} if kind else {}, b"<html>Bad Gateway</html>")
+    with peer(gone, (200, {}, b'{"a": 1}')) as (address, heard):
+        assert Connection(address, TOKEN).send("POST", "/answers", {}, key="k").document() == {"a": 1}
+    assert [headers["Idempotency-Key"] for _, headers, _ in heard] == ["k", "k"]
+    with peer(gone) as (address, heard), pytest.raises(RequestError, match="Nobody answers") as lost:
+        Connection(address, TOKEN).send("POST", "/answers", {}, key="k")
+    assert len(heard) == 3
+    assert "perhaps the price" in lost.value.spent
+    with peer(gone) as (address, heard), pytest.raises(RequestError):
+        Connection(address, TOKEN).send("POST", "/tokens", {})
+    assert len(heard) == 1, "what has no key is sent once"
+
+
+def test_a_servers_own_503_keeps_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("siloquent.remote.connection.ATTEMPTS", 1)
+    problem = json.dumps({"code": "too_slow", "detail": "so it is"}).encode()
+    own: Answer = (503, {"Content-Type": "application/problem+json"}, problem)
+    with peer(own) as (address, _), pytest.raises(RequestError, match="so it is"):
+        Connection(address, TOKEN).send("POST", "/answers", {}, key="k")
+
+
+@pytest.mark.parametrize("status", [400, 413, 500])
+def test_no_answer_but_a_problem_document_says_that_a_keyed_request_cost_nothing(status: int) -> None:
+    with peer((status, {}, b"<html>")) as (address, _), pytest.raises(RequestError) as lost:
+        Connection(address, TOKEN).send("POST", "/answers", {}, key="k")
+    assert "perhaps the price" in lost.value.spent

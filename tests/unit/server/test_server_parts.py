@@ -20,7 +20,7 @@ from siloquent.server.desk import Desk
 from siloquent.server.limits import Rates, Room, Slots
 from siloquent.server.problems import Refused
 from siloquent.server.settings import Settings, read_settings
-from siloquent.server.store import VERSION, Migrated, Store, migrate
+from siloquent.server.store import STEPS, VERSION, Migrated, Store, migrate
 from siloquent.server.tokens import Tokens
 from siloquent.server.watch import Watch
 from siloquent.server.web.wizard import composed
@@ -43,10 +43,9 @@ def test_the_store_is_readable_by_its_owner_alone_and_holds_no_token(tmp_path: P
 
 def of_the_first_format(path: Path) -> Path:
     """A store as the first version wrote it, with one token."""
-    Store(path).close()
     with closing(sqlite3.connect(path)) as db:
+        db.executescript(STEPS[0])
         db.execute("INSERT INTO token VALUES ('1', x'00', 'ana', 'analyst', '[]', 1, 2, NULL)")
-        db.execute("DROP TABLE denial")
         db.execute("PRAGMA user_version = 1")
         db.commit()
     return path
@@ -262,3 +261,13 @@ def test_no_name_or_number_of_a_form_writes_more_than_itself(name: str) -> None:
     assert read["attribute"] == [{"name": name, "type": "integer", "lo": 0, "hi": "9 }, odd = 1"}]
     assert set(read) == {"format", "attribute", "table", "budget"}
     assert read["budget"] == {"accountant": "pure", "epsilon": '1"\nodd = 1'}
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_an_access_log_that_cannot_be_written_is_said_with_its_fix(tmp_path: Path, made: bool) -> None:
+    place = tmp_path / "log"
+    if made:
+        place.mkdir()
+    with pytest.raises(SchemaError, match="access_log names") as refused:
+        Watch(Store(tmp_path / "server.sqlite"), log=str(place if made else place / "access.log"))
+    assert "LogsDirectory" in refused.value.fix

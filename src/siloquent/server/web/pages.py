@@ -6,7 +6,7 @@ import uuid
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from starlette.requests import Request
@@ -100,11 +100,22 @@ async def form_of(request: Request, person: Person | None) -> dict[str, str]:
     Raises:
         Refused: it is another origin's.
     """
+    if person is None and not _is_from_here(request):
+        raise Refused(403, "forged", "The form is not from this server's page.", fix="load the page again")
     form = await request.form(max_files=0, max_fields=MOST_FIELDS)
     fields = {name: value for name, value in form.items() if isinstance(value, str)}
     if person is not None:
         require_proof(person, fields.get("csrf", ""))
     return fields
+
+
+def _is_from_here(request: Request) -> bool:
+    """Whether the browser says that this server's own page sent the form; what says nothing is no browser of today."""
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site in ("same-origin", "none")
+    origin = request.headers.get("origin")
+    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
 
 
 def start_session(house: House, cookie: str) -> Response:
