@@ -41,9 +41,9 @@ class Served:
             return client.post("/v1/answers", json={"sql": sql, **more})
 
 
-def clinic_workspace(folder: Path, *, toml: str = WIDE) -> Path:
+def clinic_workspace(folder: Path, *, toml: str = WIDE, ledger: str = "ledger.sqlite") -> Path:
     """A workspace with the table visits and money for thousands of questions."""
-    workspace = create_workspace(folder)
+    workspace = create_workspace(folder, ledger=ledger)
     (workspace.schemas / "visits.toml").write_text(toml.replace("SOURCE", write_source(folder, "parquet")))
     return folder
 

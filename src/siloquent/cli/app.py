@@ -10,6 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from siloquent.cli import (
+    backup,
     budgets,
     collect,
     demo,
@@ -104,6 +105,7 @@ for _module in (
     releases,
     serve,
     migrate,
+    backup,
     jobs,
     doctor,
     kinds,

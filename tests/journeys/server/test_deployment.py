@@ -2,52 +2,115 @@
 
 from __future__ import annotations
 
-import os
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from benchmarks.ledger_trials import tamper
 from journeys.clinic import WARDS
+from journeys.documents import faults
 from journeys.served import clinic_workspace, serving
+from siloquent.cli.app import app
+from siloquent.cli.kinds import json_schema
+from siloquent.errors import LedgerRolledBack
 from siloquent.ledger import Checkpoint
 from siloquent.schema.workspace import read_workspace
-from siloquent.server.store import Store
-from siloquent.session import open_workspace_ledger
+from siloquent.session import adopt_workspace_ledger, open_workspace_ledger
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 SILOQUENT = Path(sys.executable).with_name("siloquent")
 
 
-@pytest.mark.skipif(shutil.which("sqlite3") is None, reason="no sqlite3 here; on Debian: apt-get install sqlite3")
-def test_a_backup_of_a_running_server_holds_its_ledger_up_to_the_checkpoint(tmp_path: Path) -> None:
+def run(*words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, list(words))
+    return done.exit_code, done.output
+
+
+def backed_up(folder: Path, kept: Path, *words: str) -> dict[str, Any]:
+    code, said = run("--workspace", str(folder), "--json", "backup", str(kept), *words)
+    assert code == 0, said
+    document: dict[str, Any] = json.loads(said)
+    assert list(faults(document, json_schema("backup"))) == []
+    return document
+
+
+@pytest.mark.parametrize("ledger", ["ledger.sqlite", "other.sqlite", "money.db"])
+def test_a_backup_of_a_running_server_holds_its_ledger_and_becomes_a_workspace(tmp_path: Path, ledger: str) -> None:
+    folder = clinic_workspace(tmp_path / "clinic", ledger=ledger)
+    (folder / "prices.toml").write_text("# prices")
+    with serving(folder) as served:
+        first = served.ask("ana", WARDS, "k").json()
+        document = backed_up(folder, tmp_path / "kept")
+        text = served.texts["ana"]
+    made = Path(document["folder"])
+    assert {"checkpoint.json", ledger, "releases", "schemas", "server.sqlite", "siloquent.toml", "prices.toml"} <= {
+        one.name for one in made.iterdir()
+    }
+    assert not (made / "ledger.head").exists()
+    assert not any(one.stat().st_mode & 0o077 for one in (made, made / ledger, made / "server.sqlite"))
+    code, said = run("restore", str(made), str(tmp_path / "again"))
+    assert (code, f"{document['entries']:,} entries" in said) == (0, True), said
+    again = tmp_path / "again"
+    with pytest.raises(LedgerRolledBack):
+        open_workspace_ledger(read_workspace(again)).close()
+    checkpoint = Checkpoint.from_json((made / "checkpoint.json").read_text())
+    assert adopt_workspace_ledger(read_workspace(again), checkpoint).ok
+    with serving(again) as served, served.client("nobody", Authorization=f"Bearer {text}") as client:
+        assert client.get("/v1/me").status_code == 401, "tokens of the backup are revoked"
+        assert served.ask("ana", WARDS, "k").json() == first, "paid work is there"
+
+
+def test_a_backup_leaves_rows_out_unless_they_are_asked_for(tmp_path: Path) -> None:
+    folder = clinic_workspace(tmp_path / "clinic")
+    (folder / "data").mkdir(exist_ok=True)
+    (folder / "data" / "rows.csv").write_text("a")
+    bare = backed_up(folder, tmp_path / "kept")
+    assert (bare["left_out"], (Path(bare["folder"]) / "data").exists()) == (["data"], False)
+    whole = backed_up(folder, tmp_path / "others", "--with-rows")
+    assert (whole["left_out"], (Path(whole["folder"]) / "data" / "rows.csv").read_text()) == ([], "a")
+
+
+def test_a_ledger_that_is_not_whole_makes_no_backup(tmp_path: Path) -> None:
     folder = clinic_workspace(tmp_path / "clinic")
     with serving(folder) as served:
         assert served.ask("ana", WARDS, "k").status_code == 200
-        environment = {**os.environ, "SILOQUENT": str(SILOQUENT)}
-        words = ["sh", str(DEPLOY / "backup.sh"), str(folder), str(tmp_path / "kept")]
-        subprocess.run(words, env=environment, check=True, capture_output=True)
-    (made,) = (tmp_path / "kept").iterdir()
-    assert {"checkpoint.json", "ledger.sqlite", "releases", "schemas", "server.sqlite", "siloquent.toml"} == {
-        one.name for one in made.iterdir()
-    }
-    assert not any(one.stat().st_mode & 0o077 for one in (made, *made.glob("*.sqlite")))
-    checkpoint = Checkpoint.from_json((made / "checkpoint.json").read_text())
-    shutil.copy(made / "ledger.sqlite", folder / "ledger.sqlite")  # nothing was asked since
-    ledger = open_workspace_ledger(read_workspace(folder))
-    assert ledger.verify(checkpoint).ok
-    assert ledger.head().seq >= checkpoint.seq
-    ledger.close()
-    Store(made / "server.sqlite").close()
+    tamper(folder / "ledger.sqlite", "UPDATE entry SET account = 'x' WHERE seq = 1")
+    code, said = run("--workspace", str(folder), "backup", str(tmp_path / "kept"))
+    assert code != 0, said
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_old_backups_are_deleted_and_nothing_else(tmp_path: Path) -> None:
+    folder = clinic_workspace(tmp_path / "clinic")
+    for name in ("2026-01-01T000000Z", "2026-01-02T000000Z", "mine"):
+        (tmp_path / "kept" / name).mkdir(parents=True)
+    document = backed_up(folder, tmp_path / "kept", "--keep", "2")
+    assert document["deleted"] == ["2026-01-01T000000Z"]
+    assert {one.name for one in (tmp_path / "kept").iterdir()} == {
+        "2026-01-02T000000Z", "mine", Path(document["folder"]).name
+    }  # fmt: skip
+
+
+def test_what_is_no_place_for_a_backup_is_refused(tmp_path: Path) -> None:
+    folder = clinic_workspace(tmp_path / "clinic")
+    for place in (folder, folder / "inside"):
+        assert run("--workspace", str(folder), "backup", str(place))[0] == 2
+    (tmp_path / "empty").mkdir()
+    assert run("restore", str(tmp_path / "empty"), str(tmp_path / "new"))[0] != 0
+    made = backed_up(folder, tmp_path / "kept")["folder"]
+    assert run("restore", made, str(folder))[0] != 0
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
 @pytest.mark.parametrize("unit", sorted(one.name for one in DEPLOY.glob("siloquent*.*")))
 def test_systemd_takes_each_unit(tmp_path: Path, unit: str) -> None:
     for one in DEPLOY.glob("siloquent*.*"):  # a timer is checked with what it starts
-        text = one.read_text().replace("/opt/siloquent/bin/siloquent", str(SILOQUENT))
-        (tmp_path / one.name).write_text(text.replace("/opt/siloquent/deploy/backup.sh", str(DEPLOY / "backup.sh")))
+        (tmp_path / one.name).write_text(one.read_text().replace("/opt/siloquent/bin/siloquent", str(SILOQUENT)))
     said = subprocess.run(["systemd-analyze", "verify", str(tmp_path / unit)], capture_output=True, text=True)
     assert (said.returncode, unit in said.stderr) == (0, False), said.stderr

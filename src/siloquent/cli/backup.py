@@ -1,0 +1,212 @@
+"""Backups of a workspace that are verified as they are made, and a new workspace out of one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from siloquent.cli.commands import Options, command
+from siloquent.errors import LedgerError, RequestError, WorkspaceError
+from siloquent.pictures.plain import clean
+
+if TYPE_CHECKING:
+    from siloquent.ledger import Checkpoint
+    from siloquent.schema.workspace import Workspace
+
+CHECKPOINT, DUMP = "checkpoint.json", "ledger.dump"
+_NAME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{6}Z")
+_SQLITE_ENDS = ("-wal", "-shm", "-journal", ".lock")
+ROWS = ("data", "uploads")
+"""Folders that hold people's rows: left out unless they are asked for, since a backup travels."""
+_HOW_TO = "docs/how-to/restore-a-backup.md"
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    command(app, "backup", backup, panel="Server")
+    command(app, "restore", restore, panel="Server")
+
+
+def backup(
+    options: Options,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where backups are kept.")],
+    with_rows: Annotated[
+        bool, typer.Option("--with-rows", help=f"Also the folders {' and '.join(ROWS)}, which hold people's rows.")
+    ] = False,
+    keep: Annotated[
+        int | None, typer.Option("--keep", min=1, help="Delete all but so many of the newest backups in FOLDER.")
+    ] = None,
+) -> None:
+    """Copy the workspace, its ledger up to a checkpoint, into a new folder in FOLDER, and verify the copy."""
+    options.require_owner("A backup")
+    from siloquent.schema.workspace import find_workspace, read_workspace
+
+    workspace = read_workspace(options.workspace or find_workspace(Path.cwd()))
+    if folder.resolve() == workspace.folder.resolve() or workspace.folder.resolve() in folder.resolve().parents:
+        raise RequestError("A backup inside its workspace is lost with it.", fix="name a folder elsewhere")
+    made = folder / datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
+    building = folder / f".building-{os.getpid()}-{time.monotonic_ns()}"
+    try:
+        building.mkdir(parents=True, mode=0o700)
+        entries, left_out = _fill(building, workspace, with_rows=with_rows)
+        building.rename(made)
+    except OSError as failed:
+        raise WorkspaceError(f"The backup failed: {failed.strerror}. Nothing of it is kept.", fix="make room") from None
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    old = _older(folder, keep)
+    for one in old:
+        shutil.rmtree(one)
+    if options.as_json:
+        facts = {"folder": str(made), "entries": entries, "left_out": left_out, "deleted": [one.name for one in old]}
+        options.screen.document({"schema": "siloquent/backup/1", **facts})
+        return
+    options.screen.line(f"{clean(str(made))} holds the workspace; its ledger's {entries:,} entries are verified.")
+    if left_out:
+        options.screen.note(f"Left out, since they hold rows: {', '.join(left_out)}. With them: --with-rows")
+    options.screen.note("Take it to another machine.")
+
+
+def _older(folder: Path, keep: int | None) -> list[Path]:
+    made = sorted(one for one in folder.iterdir() if _NAME.fullmatch(one.name) and one.is_dir())
+    return made[:-keep] if keep else []
+
+
+def _fill(building: Path, workspace: Workspace, *, with_rows: bool) -> tuple[int, list[str]]:
+    """Copy everything into ``building``; how many entries the ledger's copy has, and which folders were left out."""
+    from siloquent.session import open_workspace_ledger
+
+    with closing(open_workspace_ledger(workspace)) as ledger:
+        # First of all: whatever is copied after it holds at least what it says.
+        checkpoint = ledger.checkpoint()
+    (building / CHECKPOINT).write_text(checkpoint.to_json(), encoding="utf-8")
+    left_out = []
+    for one in sorted(workspace.folder.iterdir()):
+        if one.name in ROWS and not with_rows:
+            left_out.append(one.name)
+        elif one.suffix == ".sqlite" or one.name == workspace.ledger:
+            _copy_database(one, building / one.name)
+        elif one.name != workspace.head.name and not one.name.endswith(_SQLITE_ENDS):
+            _copy(one, building / one.name)
+    if "://" in workspace.ledger:
+        _dump(workspace.ledger, building / DUMP)
+        return checkpoint.seq, left_out
+    if not (building / workspace.ledger).is_file():
+        raise LedgerError("The ledger's file is not in the workspace.", fix="siloquent doctor")
+    return _verified(building / workspace.ledger, checkpoint), left_out
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns(".building-*"))
+    elif source.is_file() and not source.is_symlink():
+        shutil.copy2(source, target)
+
+
+def _copy_database(source: Path, target: Path) -> None:
+    target.touch(mode=0o600)
+    reading = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)
+    with closing(reading) as live, closing(sqlite3.connect(target)) as copy:
+        live.backup(copy)
+        copy.execute("PRAGMA journal_mode = DELETE")
+
+
+def _dump(url: str, target: Path) -> None:
+    plain = url.replace("postgresql+psycopg:", "postgresql:", 1)
+    try:
+        done = subprocess.run(
+            ["pg_dump", "--format=custom", f"--file={target}", plain], capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        raise LedgerError(
+            "The ledger is in PostgreSQL, and there is no pg_dump.", fix="install postgresql-client"
+        ) from None
+    if done.returncode:
+        raise LedgerError("pg_dump failed; nothing of the backup is kept.", fix="run it by hand to see why")
+
+
+def _verified(ledger: Path, checkpoint: Checkpoint) -> int:
+    from siloquent.ledger import open_ledger
+
+    with closing(open_ledger(ledger)) as copy:
+        verdict = copy.verify(checkpoint)
+    for ending in _SQLITE_ENDS:
+        ledger.with_name(ledger.name + ending).unlink(missing_ok=True)
+    if not verdict.ok:
+        raise LedgerError(f"The copy is not as it should be: {verdict.problem}", fix="siloquent ledger verify")
+    return verdict.entries
+
+
+def restore(
+    options: Options,
+    backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="A folder that `siloquent backup` made.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The workspace to make; it is not there yet.")],
+    keep_tokens: Annotated[
+        bool, typer.Option("--keep-tokens", help="Let tokens in again, also those revoked since the backup.")
+    ] = False,
+) -> None:
+    """Make a workspace out of a backup. It answers nobody until its owner adopts its ledger as the newest copy."""
+    options.require_owner("Restoring")
+    from siloquent.ledger import Checkpoint
+    from siloquent.schema.workspace import WORKSPACE_FILE, read_workspace
+
+    if folder.exists():
+        raise WorkspaceError(f"{folder} is there already.", fix="name a folder that is not")
+    try:
+        checkpoint = Checkpoint.from_json((backup / CHECKPOINT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise WorkspaceError(f"{backup} is no backup: it has no {CHECKPOINT}.", fix="siloquent backup FOLDER") from None
+    workspace = read_workspace(backup)
+    if "://" in workspace.ledger:
+        raise WorkspaceError(
+            "The ledger of this backup is in PostgreSQL.",
+            fix=f"pg_restore {DUMP}, then copy the other files: {_HOW_TO}",
+        )
+    entries = _verified(backup / workspace.ledger, checkpoint)
+    building = folder.with_name(f".building-{folder.name}")
+    try:
+        building.mkdir(parents=True, mode=0o700)
+        for one in _kept(backup):
+            _copy(one, building / one.name)
+        if not keep_tokens:
+            _revoke_all(building / "server.sqlite")
+        building.rename(folder)
+    except OSError as failed:
+        raise WorkspaceError(f"{folder} cannot be made: {failed.strerror}.", fix="name a folder elsewhere") from None
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    assert (folder / WORKSPACE_FILE).is_file()
+    if options.as_json:
+        facts = {"folder": str(folder), "entries": entries, "checkpoint": checkpoint.seq, "tokens": keep_tokens}
+        options.screen.document({"schema": "siloquent/restored/1", **facts})
+        return
+    options.screen.line(f"{clean(str(folder))} is as the backup was: {entries:,} entries, all as they were written.")
+    options.screen.note(f"What was charged since is not in it: {_HOW_TO} says what to do before it is adopted.")
+    if not keep_tokens:
+        options.screen.note("All tokens are revoked: siloquent token create NAME")
+
+
+def _kept(backup: Path) -> Iterator[Path]:
+    return (one for one in sorted(backup.iterdir()) if one.name != CHECKPOINT)
+
+
+def _revoke_all(store: Path) -> None:
+    """Tokens that were revoked since the backup would else be good again."""
+    if not store.is_file():
+        return
+    with closing(sqlite3.connect(store)) as db:
+        db.execute("UPDATE token SET revoked = ? WHERE revoked IS NULL", (int(time.time()),))
+        db.execute("DELETE FROM browser")
+        db.execute("DELETE FROM login")
+        db.commit()
