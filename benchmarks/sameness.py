@@ -264,6 +264,10 @@ def asked(session: Session, question: Any, **named: Any) -> dict[str, Any]:
         kinds = [[type(value).__name__ for value in row[keys:]] for row in answer.rows]
         document["rows"] = [[*row[:keys], *kind] for row, kind in zip(answer.rows, kinds, strict=True)]
         document["types"] = str(answer.table.schema)
+    # The same rows as people read them: keys as they are, numbers masked; of a choice, how many is told above.
+    plain = plan.query.top is None and plan.query.having is None
+    shown = document["shown"]["rows"]
+    document["shown"]["rows"] = [[*row[:keys], *[MASK] * len(row[keys:])] for row in shown] if plain else MASK
     return {**document, "grid": str(answer.grid), "request": answer.request, "digest": answer.schema_digest}
 
 

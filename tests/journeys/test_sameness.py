@@ -249,6 +249,9 @@ def masked(text: str) -> str:
             values = 3 if document["columns"][-1] == "high" else 0
             keys = [row[: len(row) - values] for row in document["rows"]]
             document["rows"] = [[*key, values] for key in keys] if values else len(keys)
+            if "shown" in document:  # the same rows as people read them
+                shown = [row[: len(row) - values] for row in document["shown"]["rows"]]
+                document["shown"]["rows"] = shown if values else len(shown)
         text = json.dumps(document)
     text = re.sub(r"urn:uuid:[0-9a-f-]{36}", "UUID", text)
     text = re.sub(r"\b[0-9a-f]{12,}\b", "HASH", text)

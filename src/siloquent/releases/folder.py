@@ -156,7 +156,7 @@ def sha256_of(path: Path) -> str:
 
 
 def list_releases(releases: Path) -> list[str]:
-    """The ids of the releases in a folder: numbered ones first, in the order of their numbers."""
+    """The ids of the releases in a folder: numbered ones last, in the order of their numbers."""
     try:
         with os.scandir(releases) as entries:
             found = [entry.name for entry in entries if os.path.isfile(f"{entry.path}/{MANIFEST}")]
@@ -167,7 +167,7 @@ def list_releases(releases: Path) -> list[str]:
 
 def _order(release: str) -> tuple[bool, int, str]:
     number = release[2:] if release.startswith("r-") else ""
-    return (False, int(number), "") if number.isdecimal() and len(number) < 19 else (True, 0, release)
+    return (True, int(number), "") if number.isdecimal() and len(number) < 19 else (False, 0, release)
 
 
 def release_folder(releases: Path, release: str) -> Path:

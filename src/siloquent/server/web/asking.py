@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
@@ -103,8 +104,13 @@ async def create_job(request: Request) -> Response:
     if isinstance(spec.get("table"), str):
         require_table(person, spec["table"])
     check_key(fields.get("key", ""))
-    number = house_of(request).jobs.add(
-        person, task=fields.get("task", ""), spec=spec, key=fields["key"], max_cost=fields.get("max_cost") or None
+    number = await asyncio.to_thread(
+        house_of(request).jobs.add,
+        person,
+        task=fields.get("task", ""),
+        spec=spec,
+        key=fields["key"],
+        max_cost=fields.get("max_cost") or None,
     )
     return RedirectResponse(f"/jobs/{number}", status_code=303)
 
