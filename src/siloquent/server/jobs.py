@@ -101,7 +101,7 @@ class Jobs:
             "id": before["id"] if before else None,
         }
         rows = self._store.each(_LISTED, values)
-        found = (job_document(row) for row in rows if person.may_see(json.loads(row["spec"])["table"]))
+        found = (job_document(row) for row in rows if person.may_see(str(json.loads(row["spec"]).get("table"))))
         return [document for document, _ in zip(found, range(limit), strict=False)]
 
 

@@ -162,7 +162,7 @@ class Neighbours:
         with recorded():
             measured = completed(earlier, measure(earlier, self.tables[0], permit))
         self.ledger.settle(permit, measured.event, payload_of([measured], request=""))
-        return cheaper(plan, recall(self.ledger, self.schema.account))
+        return cheaper(plan, recall(self.ledger, self.schema.account), "any")
 
 
 @contextmanager

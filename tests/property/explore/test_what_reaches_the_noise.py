@@ -231,14 +231,17 @@ def test_the_price_of_adding_a_unit_paid_for_replacing_one_is_seen(name: str, ac
             assert run.share(run.plan.event, many.replaced) > 1, run.plan.event
 
 
-@pytest.mark.parametrize(("text", "adjacency"), [(TOP_SUM, "add-remove"), (FAULTY["top"], "replace-one")])
-def test_answers_that_move_in_both_directions_are_not_called_monotone_unseen(text: str, adjacency: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "adjacency", "fault"),
+    [(TOP_SUM, "add-remove", {"linf": 9}), (FAULTY["top"], "replace-one", {"monotone": True})],
+)
+def test_choices_pay_for_the_spread_of_what_one_unit_moves(text: str, adjacency: str, fault: dict[str, int]) -> None:
     """Sums of both signs in one user's rows; counts where one unit goes and another comes."""
     with runs("pure", adjacency, text) as (many, found):
         (top,) = [run for run in found if isinstance(run.plan.event, GeometricTopK)]
-        assert not top.plan.event.monotone
-        with pytest.raises(AssertionError, match="both directions"):
-            top.share(replace(top.plan.event, monotone=True), many.pairs)
+        assert top.plan.event.monotone == (adjacency == "add-remove")
+        assert top.share(top.plan.event, many.pairs) == 1
+        assert top.share(replace(top.plan.event, **fault), many.pairs) > 1
 
 
 @pytest.mark.parametrize("accountant", BUDGET)

@@ -72,9 +72,9 @@ ANSWER = """
  B[2J     -40       -240       170
  NULL     900        700     1,100
 promise  No value is more than 200 rows off, with probability 0.99.
-cost     rho 0.000001235; rho 0.009 of visits@1 left
 privacy  Differential privacy for one row, added or removed: this answer costs rho 0.001, which is epsilon 0.1829 at
          delta 0.000001; everything asked of visits@1 so far amounts to epsilon 0.1829 at delta 0.000001.
+cost     rho 0.000001235; rho 0.009 of visits@1 left
 receipt  entry 17 (fedcba987654) of ledger 0123456789ab; release r-000017
 """
 
