@@ -94,15 +94,20 @@ class Jobs:
             state: Only jobs in this state.
         """
         before = self._store.one("SELECT created, id FROM job WHERE id = ?", after) if after else None
-        values = {
+        values: dict[str, Any] = {
             "name": None if person.role == "owner" else person.name,
             "state": state,
             "created": before["created"] if before else None,
             "id": before["id"] if before else None,
         }
-        rows = self._store.each(_LISTED, values)
-        found = (job_document(row) for row in rows if person.may_see(str(json.loads(row["spec"]).get("table"))))
-        return [document for document, _ in zip(found, range(limit), strict=False)]
+        found: list[dict[str, Any]] = []
+        while len(found) < limit:
+            rows = self._store.named(_LISTED, values)
+            found += [job_document(row) for row in rows if person.may_see(str(json.loads(row["spec"]).get("table")))]
+            if len(rows) < MAX_LISTED:
+                break
+            values |= {"created": rows[-1]["created"], "id": rows[-1]["id"]}
+        return found[:limit]
 
 
 _AGAIN = """
@@ -113,7 +118,7 @@ _LISTED = """
 SELECT * FROM job
 WHERE (:name IS NULL OR name = :name) AND (:state IS NULL OR state = :state)
     AND (:created IS NULL OR (created, id) < (:created, :id))
-ORDER BY created DESC, id DESC
+ORDER BY created DESC, id DESC LIMIT 200
 """
 
 

@@ -101,10 +101,10 @@ class Store:
         with self._reading:
             return [dict(row) for row in self._reader.execute(query, values)]
 
-    def each(self, query: str, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Rows one after another, for who may stop early; hold no lock of your own meanwhile."""
-        with self._reading, closing(self._reader.execute(query, values)) as rows:
-            yield from map(dict, rows)
+    def named(self, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Every row, by column names, of a query whose values have names."""
+        with self._reading:
+            return [dict(row) for row in self._reader.execute(query, values)]
 
     def close(self) -> None:
         """Close the file."""

@@ -252,3 +252,18 @@ def test_jobs_are_listed_page_by_page(served: Served) -> None:
         assert pages == everything
         assert client.get("/v1/jobs", params={"state": "queued"}).json()["jobs"] == []
         assert client.get("/v1/jobs", params={"limit": 0}).status_code == 422
+
+
+def test_an_odd_job_of_an_earlier_version_hides_no_other(served: Served) -> None:
+    store = served.app.state.house.store
+    with store.writing() as db:
+        db.executemany(
+            "INSERT INTO job (id, name, token, task, spec, key, state, created, changed) "
+            "VALUES (?, 'odd', '', 'sketch', '{}', ?, 'done', 1, 1)",
+            [(f"j-odd{number}", f"odd {number}") for number in range(450)],
+        )
+    text, narrow = (served.app.state.house.tokens.create("odd", "analyst", tables=t) for t in ((), ("visits",)))
+    with served.client("nobody", Authorization=f"Bearer {text}") as client:
+        assert len(client.get("/v1/jobs").json()["jobs"]) == 200
+    with served.client("nobody", Authorization=f"Bearer {narrow}") as client:
+        assert client.get("/v1/jobs").json()["jobs"] == []
