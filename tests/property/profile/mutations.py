@@ -19,8 +19,10 @@ from unit.profile.roles import honest
 
 respond = import_module("siloquent.profile.task.respond")
 COLUMNS, ROWS, DEADLINE = 3, 6, 1.0
-OWN_VALUES = ("c1/", "d1/", "d0/", "m1/", "v1/", "s1/")
-"""Steps at which a party sends what follows from its rows: it may have any rows, so it may send any such thing."""
+OWN_VALUES = ("seed", "c1/", "d1/", "d0/", "m1/", "v1/", "s1/")
+"""Steps at which a party sends what follows from its rows: it may have any rows, so it may send any such thing.
+
+The seed that it tells a worker makes one half of what it sends as its rows."""
 SEARCH = ("u0/", "s0/", "s9/", "order/")
 """Steps at which the moderator tells counts' bits, or asks: docs/explanation/profile-proof.md says what follows."""
 

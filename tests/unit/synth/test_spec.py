@@ -53,7 +53,7 @@ def test_a_toml_file_is_a_request(tmp_path: Path) -> None:
     ("wrong", "says"),
     [
         ({"rows": 0}, "rows is a whole number"),
-        ({"rows": True}, "rows is a whole number"),
+        ({"rows": True}, "rows of SynthSpec is a whole number"),
         ({"rows": 10**9}, "rows is a whole number"),
         ({"quality": "good"}, "quality is one of"),
         ({"constraints": "some"}, "constraints is"),
@@ -65,7 +65,7 @@ def test_a_toml_file_is_a_request(tmp_path: Path) -> None:
         ({"columns": ("age", "age")}, "twice"),
         ({"tragets": ("age",)}, "Did you mean 'targets'"),
         ({"budget": {"eps": 1}}, "A budget has no .eps.. Did you mean .epsilon"),
-        ({"rates": 3}, "wrong type"),
+        ({"rates": 3}, "rates of SynthSpec is"),
     ],
 )
 def test_what_a_request_cannot_say_is_refused(wrong: dict[str, Any], says: str) -> None:
