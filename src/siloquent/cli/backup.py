@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 CHECKPOINT, DUMP = "checkpoint.json", "ledger.dump"
 _NAME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{6}Z")
 _SQLITE_ENDS = ("-wal", "-shm", "-journal", ".lock")
-ROWS = ("data", "uploads")
-"""Folders that hold people's rows: left out unless they are asked for, since a backup travels."""
+KEPT = frozenset(
+    ("siloquent.toml", "schemas", "releases", "collections", "catalogue", "bundle", "prices.toml", "server.sqlite")
+)
+"""What a workspace is made of. All else may hold people's rows, which are left out unless they are asked for, since a
+backup travels."""
 _HOW_TO = "docs/how-to/restore-a-backup.md"
 
 
@@ -42,7 +45,7 @@ def backup(
     options: Options,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where backups are kept.")],
     with_rows: Annotated[
-        bool, typer.Option("--with-rows", help=f"Also the folders {' and '.join(ROWS)}, which hold people's rows.")
+        bool, typer.Option("--with-rows", help="Also all other files of the workspace, such as sources with rows.")
     ] = False,
     keep: Annotated[
         int | None, typer.Option("--keep", min=1, help="Delete all but so many of the newest backups in FOLDER.")
@@ -65,7 +68,7 @@ def backup(
         raise WorkspaceError(f"The backup failed: {failed.strerror}. Nothing of it is kept.", fix="make room") from None
     finally:
         shutil.rmtree(building, ignore_errors=True)
-    old = _older(folder, keep)
+    old = _older(folder, keep, of=made)
     for one in old:
         shutil.rmtree(one)
     if options.as_json:
@@ -74,13 +77,25 @@ def backup(
         return
     options.screen.line(f"{clean(str(made))} holds the workspace; its ledger's {entries:,} entries are verified.")
     if left_out:
-        options.screen.note(f"Left out, since they hold rows: {', '.join(left_out)}. With them: --with-rows")
+        options.screen.note(f"Left out, since they may hold rows: {', '.join(left_out)}. With them: --with-rows")
     options.screen.note("Take it to another machine.")
 
 
-def _older(folder: Path, keep: int | None) -> list[Path]:
-    made = sorted(one for one in folder.iterdir() if _NAME.fullmatch(one.name) and one.is_dir())
+def _older(folder: Path, keep: int | None, *, of: Path) -> list[Path]:
+    """All but the ``keep`` newest backups in ``folder`` of the ledger that backup ``of`` is of; others' stay."""
+    ledger = _ledger_of(of)
+    names = sorted(one for one in folder.iterdir() if _NAME.fullmatch(one.name) and one.is_dir())
+    made = [one for one in names if _ledger_of(one) == ledger]
     return made[:-keep] if keep else []
+
+
+def _ledger_of(backup: Path) -> str | None:
+    from siloquent.ledger import Checkpoint
+
+    try:
+        return Checkpoint.from_json((backup / CHECKPOINT).read_text(encoding="utf-8")).ledger
+    except (OSError, ValueError, LedgerError):
+        return None
 
 
 def _fill(building: Path, workspace: Workspace, *, with_rows: bool) -> tuple[int, list[str]]:
@@ -93,11 +108,14 @@ def _fill(building: Path, workspace: Workspace, *, with_rows: bool) -> tuple[int
     (building / CHECKPOINT).write_text(checkpoint.to_json(), encoding="utf-8")
     left_out = []
     for one in sorted(workspace.folder.iterdir()):
-        if one.name in ROWS and not with_rows:
+        if one.name in (workspace.head.name, f"{workspace.head.name}.lock") or one.name.endswith(_SQLITE_ENDS):
+            continue
+        # The key of the marks of sources says which rows an entry is about: it stays with the rows.
+        if one.name not in KEPT and one.name != workspace.ledger and not with_rows:
             left_out.append(one.name)
         elif one.suffix == ".sqlite" or one.name == workspace.ledger:
             _copy_database(one, building / one.name)
-        elif one.name != workspace.head.name and not one.name.endswith(_SQLITE_ENDS):
+        else:
             _copy(one, building / one.name)
     if "://" in workspace.ledger:
         _dump(workspace.ledger, building / DUMP)
@@ -144,7 +162,7 @@ def _verified(ledger: Path, checkpoint: Checkpoint) -> int:
     for ending in _SQLITE_ENDS:
         ledger.with_name(ledger.name + ending).unlink(missing_ok=True)
     if not verdict.ok:
-        raise LedgerError(f"The copy is not as it should be: {verdict.problem}", fix="siloquent ledger verify")
+        raise LedgerError(f"The copy is not as it should be: {verdict.problem}", fix="use another backup")
     return verdict.entries
 
 

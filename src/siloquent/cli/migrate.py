@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 
 def migrate(options: Options) -> None:
-    """Lead a workspace of an older version forward; what is changed is copied before. Stop its server first."""
+    """Lead a workspace of an older version forward. Stop its server first, and make a backup."""
     options.require_owner("Migrating")
     from siloquent.ledger.sql import FORMAT
     from siloquent.schema.workspace import find_workspace, read_workspace

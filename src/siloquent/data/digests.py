@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 2**20
 MOST_KEPT = 1_000
-_State = tuple[int, int, int, int]
+_State = tuple[int, int, int, int, int]
 _kept: dict[tuple[str, _State], bytes] = {}
 _lock = Lock()
 
@@ -50,7 +50,8 @@ def _digest_of_file(path: str) -> bytes:
 
 def _state(path: str) -> _State:
     found = os.stat(path, follow_symlinks=False)
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    # The time of the last change of any kind, too: the time of writing can be set back.
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _read(path: str) -> bytes:

@@ -81,8 +81,10 @@ def _earlier(session: Session, query: Query, account: Account) -> Recall:
     schema = session.schema(query.table)
     if wish_of(query, schema) == "none":
         return Recall()
-    found = _about_these_rows(session, schema, recall(session.ledger, schema.account))
-    return found if schema.budget.sharing == "pool" else found.of(account.name)
+    found = recall(session.ledger, schema.account)
+    if schema.budget.sharing != "pool":
+        found = found.of(account.name)  # first, so that nobody hears of others' entries, changed or not
+    return _about_these_rows(session, schema, found)
 
 
 def _about_these_rows(session: Session, schema: TableSchema, found: Recall) -> Recall:

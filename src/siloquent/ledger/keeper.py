@@ -28,6 +28,7 @@ from siloquent.ledger.recall import (
     recognise,
     require_chain,
     require_unsettled,
+    require_whole,
     seq_of_permit,
     stored_from,
 )
@@ -267,8 +268,10 @@ class Keeper(ABC):
     def upgrade(self) -> bool:
         with self._write("upgrade") as books:
             newest = books.newest()
+            require_whole(self.id, books)
             done = self._rebuild()
-            require_chain(self.id, books)
+            if done:
+                require_whole(self.id, books)
         if newest is not None and "accounts" not in facts_in(newest):
             self.checkpoint()
             return True

@@ -54,10 +54,11 @@ class PostgresLedger(DatabaseLedger):
         known = sa.text(
             "SELECT 1 FROM pg_trigger WHERE tgname = 'entry_is_the_next' AND tgrelid = to_regclass('entry')"
         )
-        if connection.execute(known).first() is not None:
-            return False
-        _guard(connection)
-        return True
+        is_known = connection.execute(known).first() is not None
+        _guard(connection)  # always: a trigger of the right name may have been made to guard nothing
+        for table in metadata.tables:
+            connection.exec_driver_sql(f'ALTER TABLE "{table}" ENABLE TRIGGER USER')
+        return not is_known
 
     def _explain(self, failed: DBAPIError) -> tuple[str, str]:
         what, fix = _FAILURES.get(_class(failed), ("cannot be used", "siloquent doctor"))

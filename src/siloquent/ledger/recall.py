@@ -88,9 +88,7 @@ def require_chain(ledger: str, books: Books) -> None:
     seq = newest.seq if newest else 0
     try:
         if kept is None:
-            verdict = verify(ledger, books, None)
-            if not verdict.ok:
-                raise ChainBroken(verdict.problem, seq=verdict.first_bad_seq or seq, fix=_FIX)
+            require_whole(ledger, books)
         elif kept != books.accounts_hash():
             raise ChainBroken(
                 f"Accounts have limits, totals or settings that entry {seq} does not give them.", seq=seq, fix=_FIX
@@ -103,6 +101,17 @@ def permit_of(row: PermitRow, facts: dict[str, Any]) -> Permit:
     """The permit that reserve entry ``facts`` gave."""
     event = event_from_json(facts["event"])
     return Permit(id_of_permit(row.seq), row.account, row.key, row.digest, event, Cost(*facts["cost"]), row.seq)
+
+
+def require_whole(ledger: str, books: Books) -> None:
+    """Verify the whole ledger.
+
+    Raises:
+        ChainBroken: Something in it does not follow from its chain.
+    """
+    verdict = verify(ledger, books, None)
+    if not verdict.ok:
+        raise ChainBroken(verdict.problem, seq=verdict.first_bad_seq or verdict.entries, fix=_FIX)
 
 
 def recognise(books: Books, permit: Permit) -> tuple[PermitRow, dict[str, Any]]:

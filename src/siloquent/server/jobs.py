@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from siloquent.server.problems import Refused
+from siloquent.server.problems import Refused, not_found
 from siloquent.server.runner import Runner
 from siloquent.server.store import Store
 from siloquent.server.tokens import Person
@@ -94,6 +94,8 @@ class Jobs:
             state: Only jobs in this state.
         """
         before = self._store.one("SELECT created, id FROM job WHERE id = ?", after) if after else None
+        if after and before is None:
+            raise not_found()
         values: dict[str, Any] = {
             "name": None if person.role == "owner" else person.name,
             "state": state,

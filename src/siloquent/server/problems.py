@@ -70,7 +70,9 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def unreadable(request: Request, error: RequestValidationError) -> Response:
         return _for(
-            request, Problem("request_unreadable", "Unreadable", _first(error), 2, "see /docs", http_status=422), {}
+            request,
+            Problem("request_unreadable", "Unreadable", _first(error), 2, "GET /openapi.json", http_status=422),
+            {},
         )
 
     @app.exception_handler(HTTPException)

@@ -71,7 +71,10 @@ def test_a_backup_leaves_rows_out_unless_they_are_asked_for(tmp_path: Path) -> N
     (folder / "data").mkdir(exist_ok=True)
     (folder / "data" / "rows.csv").write_text("a")
     bare = backed_up(folder, tmp_path / "kept")
-    assert (bare["left_out"], (Path(bare["folder"]) / "data").exists()) == (["data"], False)
+    (folder / "visits.csv").write_text("a")
+    bare = backed_up(folder, tmp_path / "kept2")
+    assert {"data", "visits.csv"} <= set(bare["left_out"])
+    assert not {"data", "visits.csv", "ledger.marks"} & {one.name for one in Path(bare["folder"]).iterdir()}
     whole = backed_up(folder, tmp_path / "others", "--with-rows")
     assert (whole["left_out"], (Path(whole["folder"]) / "data" / "rows.csv").read_text()) == ([], "a")
 
@@ -88,12 +91,18 @@ def test_a_ledger_that_is_not_whole_makes_no_backup(tmp_path: Path) -> None:
 
 def test_old_backups_are_deleted_and_nothing_else(tmp_path: Path) -> None:
     folder = clinic_workspace(tmp_path / "clinic")
-    for name in ("2026-01-01T000000Z", "2026-01-02T000000Z", "mine"):
-        (tmp_path / "kept" / name).mkdir(parents=True)
+    first = Path(backed_up(folder, tmp_path / "kept")["folder"])
+    for name in ("2026-01-01T000000Z", "2026-01-02T000000Z"):
+        shutil.copytree(first, tmp_path / "kept" / name)
+    shutil.rmtree(first)
+    others = clinic_workspace(tmp_path / "other")
+    stranger = Path(backed_up(others, tmp_path / "strangers")["folder"])
+    shutil.copytree(stranger, tmp_path / "kept" / "2025-01-01T000000Z")
+    (tmp_path / "kept" / "mine").mkdir()
     document = backed_up(folder, tmp_path / "kept", "--keep", "2")
     assert document["deleted"] == ["2026-01-01T000000Z"]
     assert {one.name for one in (tmp_path / "kept").iterdir()} == {
-        "2026-01-02T000000Z", "mine", Path(document["folder"]).name
+        "2025-01-01T000000Z", "2026-01-02T000000Z", "mine", Path(document["folder"]).name
     }  # fmt: skip
 
 

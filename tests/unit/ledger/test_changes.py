@@ -169,6 +169,25 @@ def test_an_earlier_ledger_is_upgraded_in_place(tmp_path: Path) -> None:
     assert {name for (name,) in tables} == {"ledger", "account", "entry", "permit", "answer"}
 
 
+def test_a_guard_that_guards_nothing_is_made_anew(tmp_path: Path) -> None:
+    path = write_books(tmp_path, "strict")
+    with raw(path) as connection:
+        connection.execute("DROP TRIGGER entry_no_update")
+        connection.execute("CREATE TRIGGER entry_no_update BEFORE UPDATE ON entry WHEN 0 BEGIN SELECT 1; END")
+    with closing(open_ledger(path)) as ledger:
+        assert ledger.upgrade()
+    with pytest.raises(sqlite3.IntegrityError, match="never changed"), raw(path) as connection:
+        connection.execute("UPDATE entry SET body = body")
+
+
+@pytest.mark.parametrize("table", ["permit", "answer"])
+def test_a_ledger_without_one_of_its_rows_is_not_upgraded(tmp_path: Path, table: str) -> None:
+    path = write_books(tmp_path, "strict")
+    tamper(path, f"DELETE FROM {table}")
+    with closing(open_ledger(path)) as ledger, pytest.raises(ChainBroken):
+        ledger.upgrade()
+
+
 def test_a_tampered_ledger_is_not_upgraded(tmp_path: Path) -> None:
     path = earlier(tmp_path)
     tamper(path, "UPDATE account SET spent_amount = 0")

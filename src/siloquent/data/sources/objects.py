@@ -92,5 +92,9 @@ def _moment(value: Any) -> str | None:
     if value != value:  # pandas' NaT says it is a datetime
         return None
     if isinstance(value, np.datetime64):
-        return None if np.isnat(value) else str(value.astype("datetime64[us]"))
-    return value.isoformat(timespec="microseconds") if isinstance(value, datetime) else str(value.isoformat())
+        # Nanoseconds are written where there are any: two moments, which may be ids, are never one text.
+        micro = value if np.isnat(value) else value.astype("datetime64[us]")
+        return None if np.isnat(value) else str(micro if micro == value else value)
+    if not isinstance(value, datetime):
+        return str(value.isoformat())
+    return value.isoformat(timespec="nanoseconds" if getattr(value, "nanosecond", 0) else "microseconds")

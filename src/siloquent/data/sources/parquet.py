@@ -41,7 +41,6 @@ MOST_RATIO = 1_000
 """A file from outside that says it unpacks to more than ``MOST_UNPACKED`` bytes has at least a thousandth of that."""
 FROM_OUTSIDE = Limits(rows=2**31, text_bytes=2**26, shared_bytes=2**27, memory_bytes=2**27, threads=1)
 _DELTA_BYTE_ARRAY = 7
-_BESIDE = '"?"'
 
 
 def attach_parquet(
@@ -73,19 +72,26 @@ def attach_parquet(
     """
     check_parquet(connection, file, limits, columns, table=table)
     path = exp.Literal.string(file.path).sql("duckdb")
-    rows = f"read_parquet({path}, hive_partitioning = false, utf8_validation = 'replace', can_have_nan = true)"
+    rows = _reading(path, "replace")
     wanted, unlisted = {name.casefold() for name in columns}, {name.casefold() for name in listed}
     described = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
+    without = ""
     texts = [name for name, kind, *_ in described if kind == "VARCHAR" and name.casefold() in wanted]
     shown = {name: _bounded_text(_quoted(name), limits, name.casefold() in unlisted) for name in texts}
+    beside = _quoted("?" * (1 + max((len(name) for name, *_ in described), default=0)))  # a name that no column has
     for name in texts:
         if name.casefold() == user.casefold():
             # Wrong bytes are replaced in one reading and left out in the other: only right texts are the same in both.
-            rows += f" POSITIONAL JOIN (SELECT {_quoted(name)} AS {_BESIDE} FROM {rows.replace('replace', 'ignore')})"
-            shown[name] = f"CASE WHEN {_BESIDE} = {_quoted(name)} THEN {shown[name]} END"
+            rows += f" POSITIONAL JOIN (SELECT {_quoted(name)} AS {beside} FROM {_reading(path, 'ignore')})"
+            shown[name] = f"CASE WHEN {beside} = {_quoted(name)} THEN {shown[name]} END"
+            without = f" EXCLUDE ({beside})"
     replaced = f" REPLACE ({', '.join(f'{text} AS {_quoted(name)}' for name, text in shown.items())})" if shown else ""
-    without = f" EXCLUDE ({_BESIDE})" if _BESIDE in rows else ""
     connection.execute(f"CREATE VIEW {SOURCE} AS SELECT *{without}{replaced} FROM {rows}")
+
+
+def _reading(path: str, wrong_bytes: str) -> str:
+    """The rows of the file at ``path``, a SQL text; bytes that are no UTF-8 are treated as ``wrong_bytes`` says."""
+    return f"read_parquet({path}, hive_partitioning = false, utf8_validation = '{wrong_bytes}', can_have_nan = true)"
 
 
 def _quoted(name: str) -> str:

@@ -130,8 +130,10 @@ def _seen(house: House, folder: Path, person: Person, limit: int, after: str | N
 
     of_whom = {row["id"]: row for row in house.store.all("SELECT id, name, shared FROM release")}
     listed = names(folder)[::-1]
+    if after is not None and after not in listed:
+        raise not_found()  # a list that began anew would never end for who reads page by page
     found: list[dict[str, Any]] = []
-    for name in listed[listed.index(after) + 1 if after in listed else 0 :]:
+    for name in listed[listed.index(after) + 1 if after else 0 :]:
         row = of_whom.get(name)
         if row is not None and person.role == "analyst" and not row["shared"] and row["name"] != person.name:
             continue  # not theirs: its manifest need not be read to know
