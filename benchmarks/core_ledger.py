@@ -31,6 +31,7 @@ from benchmarks.ledger_trials import (
 )
 from benchmarks.row import Options, Row
 from siloquent.ledger import Ledger, open_ledger
+from siloquent.privacy.accountants import Cost
 
 PROCESSES, SECONDS, ROUNDS = 8, 2.0, 3
 PLENTY = 10**15
@@ -48,6 +49,8 @@ def rows(options: Options) -> Iterator[Row]:
         yield tampering_missed()
     if options.wants("ledger-changes-missed"):
         yield changes_missed(11 if options.quick else 1)
+    if options.wants("ledger-accounts"):
+        yield accounts_looked_at(200 if options.quick else 1_000)
     if options.wants("ledger-verify"):
         yield verify_rate(20_000 if options.quick else 200_000)
     if not options.quick and options.wants("ledger-flat"):
@@ -178,6 +181,26 @@ def changes_missed(each: int) -> Row:
     return Row(
         "ledger-changes-missed", ours=len(missed), goal=0, unit="changes", how=f"{how}and verified {missed[:3] or ''}"
     )
+
+
+def accounts_looked_at(accounts: int) -> Row:
+    """What each account of a ledger adds to a charge, which compares all of them with the chain."""
+    medians = []
+    with folder_on_disk() as folder:
+        for count in (1, accounts):
+            with Place.made(folder / str(count), PLENTY).opened() as ledger:
+                for number in range(count - 1):
+                    ledger.open_account(f"{TABLE}/{number}", limit=Cost(1), parent=TABLE)
+                medians.append(median(_charge_seconds(ledger) for _ in range(50)))
+    each = (medians[1] - medians[0]) / (accounts - 1)
+    how = f"CPU of a charge with {accounts:,} accounts less that with one, an account: median of 50 charges each"
+    return Row("ledger-accounts", ours=each * 1e6, unit="CPU us", how=how)
+
+
+def _charge_seconds(ledger: Ledger) -> float:
+    begin = time.process_time()
+    ledger.reserve(TABLE, CHARGE, key=None, digest=DIGEST)
+    return time.process_time() - begin
 
 
 def verify_rate(entries: int) -> Row:

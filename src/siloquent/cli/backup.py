@@ -30,8 +30,7 @@ _SQLITE_ENDS = ("-wal", "-shm", "-journal", ".lock")
 KEPT = frozenset(
     ("siloquent.toml", "schemas", "releases", "collections", "catalogue", "bundle", "prices.toml", "server.sqlite")
 )
-"""What a workspace is made of. All else may hold people's rows, which are left out unless they are asked for, since a
-backup travels."""
+"""What a workspace is made of. Everything else may hold rows, and is left out unless asked for: backups travel."""
 _HOW_TO = "docs/how-to/restore-a-backup.md"
 
 
@@ -59,13 +58,18 @@ def backup(
     if folder.resolve() == workspace.folder.resolve() or workspace.folder.resolve() in folder.resolve().parents:
         raise RequestError("A backup inside its workspace is lost with it.", fix="name a folder elsewhere")
     made = folder / datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
+    if made.exists():
+        raise WorkspaceError(f"{made} was made in this very second.", fix="try again")
     building = folder / f".building-{os.getpid()}-{time.monotonic_ns()}"
     try:
         building.mkdir(parents=True, mode=0o700)
         entries, left_out = _fill(building, workspace, with_rows=with_rows)
         building.rename(made)
     except OSError as failed:
-        raise WorkspaceError(f"The backup failed: {failed.strerror}. Nothing of it is kept.", fix="make room") from None
+        raise WorkspaceError(
+            f"The backup failed: {failed.strerror}. Nothing of it is kept.",
+            fix="make room, or name a folder that you can write",
+        ) from None
     finally:
         shutil.rmtree(building, ignore_errors=True)
     old = _older(folder, keep, of=made)
@@ -99,7 +103,7 @@ def _ledger_of(backup: Path) -> str | None:
 
 
 def _fill(building: Path, workspace: Workspace, *, with_rows: bool) -> tuple[int, list[str]]:
-    """Copy everything into ``building``; how many entries the ledger's copy has, and which folders were left out."""
+    """Copy everything into ``building``; how many entries the ledger's copy has, and what was left out."""
     from siloquent.session import open_workspace_ledger
 
     with closing(open_workspace_ledger(workspace)) as ledger:
@@ -148,7 +152,7 @@ def _dump(url: str, target: Path) -> None:
         )
     except FileNotFoundError:
         raise LedgerError(
-            "The ledger is in PostgreSQL, and there is no pg_dump.", fix="install postgresql-client"
+            "The ledger is in PostgreSQL, and there is no pg_dump.", fix="apt-get install postgresql-client"
         ) from None
     if done.returncode:
         raise LedgerError("pg_dump failed; nothing of the backup is kept.", fix="run it by hand to see why")
@@ -177,26 +181,29 @@ def restore(
     """Make a workspace out of a backup. It answers nobody until its owner adopts its ledger as the newest copy."""
     options.require_owner("Restoring")
     from siloquent.ledger import Checkpoint
-    from siloquent.schema.workspace import WORKSPACE_FILE, read_workspace
+    from siloquent.schema.workspace import read_workspace
 
     if folder.exists():
         raise WorkspaceError(f"{folder} is there already.", fix="name a folder that is not")
     try:
         checkpoint = Checkpoint.from_json((backup / CHECKPOINT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        raise WorkspaceError(f"{backup} is no backup: it has no {CHECKPOINT}.", fix="siloquent backup FOLDER") from None
+        inside = sorted(backup.glob(f"*/{CHECKPOINT}"))
+        fix = options.shell("restore", str(inside[-1].parent), str(folder)) if inside else "siloquent backup FOLDER"
+        raise WorkspaceError(f"{backup} is not a backup: it has no {CHECKPOINT}.", fix=fix) from None
     workspace = read_workspace(backup)
     if "://" in workspace.ledger:
         raise WorkspaceError(
             "The ledger of this backup is in PostgreSQL.",
             fix=f"pg_restore {DUMP}, then copy the other files: {_HOW_TO}",
         )
-    entries = _verified(backup / workspace.ledger, checkpoint)
     building = folder.with_name(f".building-{folder.name}")
     try:
         building.mkdir(parents=True, mode=0o700)
         for one in _kept(backup):
             _copy(one, building / one.name)
+        # The copy, not the backup: opening a database writes beside it, and a backup may be on read-only media.
+        entries = _verified(building / workspace.ledger, checkpoint)
         if not keep_tokens:
             _revoke_all(building / "server.sqlite")
         building.rename(folder)
@@ -204,7 +211,6 @@ def restore(
         raise WorkspaceError(f"{folder} cannot be made: {failed.strerror}.", fix="name a folder elsewhere") from None
     finally:
         shutil.rmtree(building, ignore_errors=True)
-    assert (folder / WORKSPACE_FILE).is_file()
     if options.as_json:
         facts = {"folder": str(folder), "entries": entries, "checkpoint": checkpoint.seq, "tokens": keep_tokens}
         options.screen.document({"schema": "siloquent/restored/1", **facts})

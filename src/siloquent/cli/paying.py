@@ -43,7 +43,7 @@ class Priced(Protocol):
 
     @property
     def event(self) -> Event:
-        """What would be reserved."""
+        """The event that would be reserved."""
 
 
 CHARGED = "the price is charged; asking again with the same --key costs no more"

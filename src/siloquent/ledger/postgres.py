@@ -51,14 +51,13 @@ class PostgresLedger(DatabaseLedger):
 
     def _rebuild(self) -> bool:
         connection = self._connected()
-        known = sa.text(
-            "SELECT 1 FROM pg_trigger WHERE tgname = 'entry_is_the_next' AND tgrelid = to_regclass('entry')"
-        )
-        is_known = connection.execute(known).first() is not None
-        _guard(connection)  # always: a trigger of the right name may have been made to guard nothing
+        enabled = sa.text("SELECT tgname FROM pg_trigger WHERE tgenabled = 'O' AND NOT tgisinternal")
+        if set(connection.execute(enabled).scalars()) >= _TRIGGERS:
+            return False  # to make them anew takes the tables' owner, whom a server need not be
+        _guard(connection)
         for table in metadata.tables:
             connection.exec_driver_sql(f'ALTER TABLE "{table}" ENABLE TRIGGER USER')
-        return not is_known
+        return True
 
     def _explain(self, failed: DBAPIError) -> tuple[str, str]:
         what, fix = _FAILURES.get(_class(failed), ("cannot be used", "siloquent doctor"))
@@ -121,6 +120,9 @@ def _guard(connection: Connection) -> None:
         )
 
 
+_TRIGGERS = {"account_keeps_its_settings", "account_is_never_removed", "entry_is_the_next"} | {
+    f"{table.name}_is_never_changed" for table in KEPT_FOR_EVER
+}
 _GUARDS = (
     "CREATE OR REPLACE FUNCTION ledger_is_never_changed() RETURNS trigger LANGUAGE plpgsql AS "
     "$$ BEGIN RAISE EXCEPTION 'a ledger is never changed'; END $$",

@@ -66,6 +66,17 @@ def test_a_backup_of_a_running_server_holds_its_ledger_and_becomes_a_workspace(t
         assert served.ask("ana", WARDS, "k").json() == first, "paid work is there"
 
 
+def test_a_damaged_backup_becomes_no_workspace_and_restoring_leaves_a_backup_as_it_was(tmp_path: Path) -> None:
+    folder = clinic_workspace(tmp_path / "clinic")
+    made = Path(backed_up(folder, tmp_path / "kept")["folder"])
+    content = {one.name: one.read_bytes() for one in made.iterdir() if one.is_file()}
+    assert run("restore", str(made), str(tmp_path / "again"))[0] == 0
+    assert {one.name: one.read_bytes() for one in made.iterdir() if one.is_file()} == content
+    tamper(made / "ledger.sqlite", "UPDATE entry SET account = 'x' WHERE seq = 1")
+    code, said = run("restore", str(made), str(tmp_path / "broken"))
+    assert (code != 0, "another backup" in said, (tmp_path / "broken").exists()) == (True, True, False), said
+
+
 def test_a_backup_leaves_rows_out_unless_they_are_asked_for(tmp_path: Path) -> None:
     folder = clinic_workspace(tmp_path / "clinic")
     (folder / "data").mkdir(exist_ok=True)
@@ -113,6 +124,8 @@ def test_what_is_no_place_for_a_backup_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert run("restore", str(tmp_path / "empty"), str(tmp_path / "new"))[0] != 0
     made = backed_up(folder, tmp_path / "kept")["folder"]
+    code, said = run("restore", str(tmp_path / "kept"), str(tmp_path / "new"))
+    assert (code != 0, made in said.replace("\n", "")) == (True, True), said
     assert run("restore", made, str(folder))[0] != 0
 
 

@@ -218,6 +218,30 @@ def test_postgresql_refuses_to_change_or_remove_a_row(server_history: tuple[str,
 
 
 @pytest.mark.postgres
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE entry DISABLE TRIGGER entry_is_the_next",
+        "DROP TRIGGER account_keeps_its_settings ON account",
+        "DROP TRIGGER permit_is_never_changed ON permit",
+    ],
+)
+def test_guards_that_are_gone_are_made_anew(server_history: tuple[str, str], statement: str) -> None:
+    server, template = server_history
+    address = fresh_database(server, template=template)
+    ledger = open_ledger(address)
+    assert not ledger.upgrade()
+    as_owner(address, [statement])
+    assert ledger.upgrade()
+    assert not ledger.upgrade()
+    ledger.close()
+    with pytest.raises(DBAPIError, match="never changed"):
+        as_owner(address, ["UPDATE account SET unit = 'user:x:1'"])
+    with pytest.raises(DBAPIError, match="never changed"):
+        as_owner(address, ["INSERT INTO entry SELECT seq + 5, account, body, prev, hash FROM entry WHERE seq = 9"])
+
+
+@pytest.mark.postgres
 def test_a_database_behind_its_head_file_is_refused(server_history: tuple[str, str], tmp_path: Path) -> None:
     server, template = server_history
     head = tmp_path / "ledger.head"

@@ -59,7 +59,7 @@ def read_reports(collection: Collection, data: bytes, length: int | None = None)
 
 
 def length_of(collection: Collection, data: bytes) -> int:
-    """How long the reports in a file are that begins with ``data``, as its first one's channel says."""
+    """The length of each report in a file that begins with ``data``, by the channel of the first one."""
     return collection.length(data[1]) if len(data) > 1 and data[1] < len(collection.channels) else 40
 
 
