@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import secrets
 import shutil
 import signal
 import socket
@@ -80,6 +81,18 @@ def throwaway_postgres(*, durable: bool = False) -> Iterator[str]:
             server.wait(timeout=START_SECONDS)
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+def fresh_database(server: str, *, template: str = "template1") -> str:
+    """The address of a new database on the PostgreSQL server at ``server``, empty or a copy of ``template``."""
+    import sqlalchemy as sa
+
+    name = f"fresh_{secrets.token_hex(6)}"
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE {template}")
+    engine.dispose()
+    return sa.make_url(server).set(database=name).render_as_string(hide_password=False)
 
 
 def _unprivileged(home: Path) -> pwd.struct_passwd | None:

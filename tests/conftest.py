@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from scripts.postgres import PostgresUnavailable, throwaway_postgres
+from scripts.postgres import PostgresUnavailable, fresh_database, throwaway_postgres
 
 OLDEST_JAVA = 17
 
@@ -30,13 +30,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres_dsn() -> Iterator[str]:
-    """The SQLAlchemy address of an empty PostgreSQL server that lives as long as the test session."""
+def postgres_server() -> Iterator[str]:
+    """The SQLAlchemy address of a PostgreSQL server that lives as long as the test session."""
     try:
         with throwaway_postgres() as address:
             yield address
     except PostgresUnavailable as reason:
         _unavailable(str(reason))
+
+
+@pytest.fixture
+def postgres_dsn(postgres_server: str) -> str:
+    """The SQLAlchemy address of a database that no other test writes to."""
+    return fresh_database(postgres_server)
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from contract.ledger_contract import LedgerContract
+from scripts.postgres import fresh_database
 from siloquent.ledger import Ledger, MemoryLedger, open_ledger
-from unit.ledger.places import fresh_database
 
 
 class TestMemory(LedgerContract):

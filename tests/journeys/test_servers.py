@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from journeys.clinic import TOML, WARDS, Done, Person, rows
+from scripts.postgres import fresh_database
 from siloquent.cli.app import run
-from unit.ledger.places import fresh_database
 
 TRUTH = {"A": 1200, "B": 900, "=1+1": 600, "icu": 300}
 

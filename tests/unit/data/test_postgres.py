@@ -36,7 +36,6 @@ def database(postgres_dsn: str) -> Iterator[Any]:
 
     with psycopg.connect(postgres_dsn.replace("+psycopg", ""), autocommit=True) as connection:
         yield connection
-        connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public; DROP SCHEMA IF EXISTS old CASCADE")
 
 
 def fill(database: Any, rows: pa.Table, name: str = "visits") -> None:

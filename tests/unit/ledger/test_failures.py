@@ -17,12 +17,13 @@ import pytest
 import sqlalchemy as sa
 
 from benchmarks.ledger_trials import CHARGE, DIGEST, TABLE, Place, in_child, joined, tamper
+from scripts.postgres import fresh_database
 from siloquent.errors import LedgerError, SiloquentError
 from siloquent.ledger import Permit, open_ledger
 from siloquent.ledger.postgres import PostgresLedger
 from siloquent.ledger.sqlite import SQLiteLedger
 from siloquent.privacy.accountants import Cost
-from unit.ledger.places import fresh_database, raw
+from unit.ledger.places import raw
 
 NOBODY = 65534
 BLOB = os.urandom(200_000)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from scripts.postgres import fresh_database
 from siloquent.ledger import Ledger, open_ledger
 from siloquent.ledger.forks import Moments
 from siloquent.privacy.accountants import Cost, limit_of
 from siloquent.privacy.events import DiscreteLaplace
-from unit.ledger.places import fresh_database
 
 EVENT = DiscreteLaplace(Fraction(1000), l1=1)
 PRICE = 10**6

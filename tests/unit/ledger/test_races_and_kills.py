@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from benchmarks.ledger_trials import KILLED_AT, TABLE, Place, killed_after, killed_at_point, race, tamper
-from unit.ledger.places import fresh_database
+from scripts.postgres import fresh_database
 
 KINDS = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 

@@ -11,12 +11,13 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from benchmarks.ledger_trials import CHARGE, CUT_CLEANLY, DIGEST, TABLE, TAMPERING, Place, tamper, write_history
+from scripts.postgres import fresh_database
 from siloquent.errors import ChainBroken, LedgerError, LedgerRolledBack
 from siloquent.ledger import Checkpoint, Ledger, Verdict, adopt_ledger, open_ledger
 from siloquent.ledger.sql import KEPT_FOR_EVER
 from siloquent.privacy.accountants import Cost
 from siloquent.privacy.events import DiscreteLaplace
-from unit.ledger.places import fresh_database, raw
+from unit.ledger.places import raw
 
 
 def kept_elsewhere(ledger: Ledger) -> Checkpoint:
@@ -182,13 +183,13 @@ def restore(backup: Path, database: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def server_history(postgres_dsn: str) -> tuple[str, str]:
+def server_history(postgres_server: str) -> tuple[str, str]:
     """A server, and the name of a database on it that holds the history."""
-    address = fresh_database(postgres_dsn)
+    address = fresh_database(postgres_server)
     ledger = open_ledger(address, create=True)
     write_history(ledger)
     ledger.close()
-    return postgres_dsn, str(sa.make_url(address).database)
+    return postgres_server, str(sa.make_url(address).database)
 
 
 @pytest.mark.postgres
