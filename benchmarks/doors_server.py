@@ -21,6 +21,7 @@ from benchmarks.http_trials import QUESTION, ask, client_of, in_threads, running
 from benchmarks.row import Options, Row
 from benchmarks.sameness_http import compare_over_http
 from benchmarks.sameness_tables import pairs
+from benchmarks.server_soak import soak
 from siloquent.schema.workspace import read_workspace
 from siloquent.session import open_workspace_ledger
 
@@ -41,8 +42,8 @@ def rows(options: Options) -> Iterator[Row]:
         yield burst()
     if options.wants("neighbours-http"):
         yield neighbours(8 if options.quick else 240)
-    if options.wants("soak-growth"):
-        yield soak(10 if options.quick else 900)
+    if options.wants("soak-violations") or options.wants("soak-growth"):
+        yield from soak(20 if options.quick else 3_600)
     if options.wants("trap-accepted") or options.wants("trap-seconds") or options.wants("trap-megabytes"):
         yield from traps()
 
@@ -201,33 +202,6 @@ def neighbours(most: int) -> Row:
     shown = f"; first: {found.differences[0][:300]}" if found.differences else ""
     how = f"{found.pairs} pairs, {found.texts:,} pairs of status, headers and masked bodies{shown}"
     return Row("neighbours-http", ours=len(found.differences), goal=0, unit="texts", how=how)
-
-
-def soak(seconds: int) -> Row:
-    """How much memory the server gains while four clients ask and look around, once it is warm."""
-    with folder_on_disk() as disk:
-        folder = workspace(disk / "w", epsilon="1000000")
-        text = token(folder, "ana")
-        with running(folder) as server:
-
-            def asking(until: float, phase: str) -> int:
-                def work(number: int) -> int:
-                    done = 0
-                    with client_of(server, text) as client:
-                        while time.monotonic() < until:
-                            assert ask(client, f"{phase}-{number}-{done}").status_code == 200
-                            assert client.get("/v1/tables").status_code == 200
-                            done += 1
-                    return done
-
-                return sum(in_threads(4, work))
-
-            asking(time.monotonic() + seconds / 2, "warm")
-            before = server.memory_bytes()
-            answers = asking(time.monotonic() + seconds, "soak")
-            grown = 100 * (server.memory_bytes() / before - 1)
-    how = f"4 clients, {answers:,} answers in {seconds} s after half as long to warm up"
-    return Row("soak-growth", ours=grown, goal=5, unit="%", how=how)
 
 
 def traps() -> Iterator[Row]:

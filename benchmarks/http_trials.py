@@ -162,6 +162,11 @@ class Running:
         assert self.process is not None
         return _resident(self.process.pid)
 
+    def memory_alone(self) -> int:
+        """The resident memory of the process without its children."""
+        assert self.process is not None
+        return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
 
 def _resident(process: int) -> int:
     """The resident memory of a process and its children; nothing of those that have just ended."""
