@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 import time
 from contextlib import closing
@@ -14,7 +16,7 @@ from contract.channel_contract import MEMBERS, code_of
 from siloquent.errors import NotAllowed, ProtocolError
 from siloquent.federation.message import Envelope, Header, genesis
 from siloquent.federation.relay.rates import Rates
-from siloquent.federation.relay.store import DAY, INLINE_BYTES, Limits, RelayStore
+from siloquent.federation.relay.store import DAY, INLINE_BYTES, ORPHAN_S, Limits, RelayStore
 
 SESSION = "ab" * 32
 ALL = [member.name for member in MEMBERS]
@@ -76,6 +78,18 @@ class RelayStoreContract:
         store.ack("w1", found.seq)
         assert store.next("w1", 0) is None
         assert store.put("north", key, wire) is False
+        assert store.totals()["bytes_waiting"] == 0
+
+    @pytest.mark.parametrize("size", [60, INLINE_BYTES + 1])
+    def test_what_was_received_never_comes_back(self, store: RelayStore, tmp_path: Path, size: int) -> None:
+        key, wire = envelope(size)
+        store.put("north", key, wire)
+        store.ack("w1", 10**6)
+        for _ in range(2):
+            assert store.put("north", key, wire) is False  # its 201 was lost: a usual retry
+            assert store.next("w1", 0) is None
+            assert list(tmp_path.glob("bodies/*")) == []
+            store.sweep()
         assert store.totals()["bytes_waiting"] == 0
 
     def test_nobody_acknowledges_for_another(self, store: RelayStore) -> None:
@@ -158,6 +172,45 @@ class TestOnDisk(RelayStoreContract):
         with pytest.raises(ProtocolError):
             store.put("north", *envelope(INLINE_BYTES + 1))
         assert list((tmp_path / "bodies").iterdir()) == []
+
+    def test_files_that_no_row_names_are_swept_and_no_others(self, store: RelayStore, tmp_path: Path) -> None:
+        key, wire = envelope(INLINE_BYTES + 1)
+        store.put("north", key, wire)
+        (waiting,) = (tmp_path / "bodies").iterdir()
+        old, fresh, half = (tmp_path / "bodies" / name for name in ("ab" * 32, "cd" * 32, f"{'ef' * 32}.77"))
+        for file in (old, fresh, half):
+            file.write_bytes(b"x")
+        for file in (waiting, old, half):
+            os.utime(file, (time.time() - 2 * ORPHAN_S,) * 2)
+        store.sweep()
+        assert sorted((tmp_path / "bodies").iterdir()) == sorted([waiting, fresh])
+
+    def test_a_disk_that_is_all_but_full_takes_nothing_more(
+        self, store: RelayStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        full = shutil._ntuple_diskusage(10**12, 10**12 - 10**6, 10**6)  # type: ignore[attr-defined]
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+        for size in (60, INLINE_BYTES + 1):
+            assert code_of(lambda size=size: store.put("north", *envelope(size))) == "quota"
+        assert list((tmp_path / "bodies").iterdir()) == []
+
+
+def test_one_moderator_has_so_many_open_sessions_and_so_many_bytes_in_all_of_them() -> None:
+    clock = [time.time()]
+    store = RelayStore(":memory:", limits=Limits(sessions=2, moderator_bytes=1_500), clock=lambda: clock[0])
+    end = int(clock[0]) + 600
+    first, second, third = (letter * 64 for letter in "abc")
+    for session in (first, second):
+        store.open_session("office", session, ALL, end)
+    assert code_of(lambda: store.open_session("office", third, ALL, end)) == "quota"
+    assert store.open_session("river", "d" * 64, ALL, end), "another moderator has room"
+    assert store.put("north", *envelope(600, session=first))
+    assert code_of(lambda: store.put("north", *envelope(600, session=second))) == "too_large"
+    store.finish("office", first, "ended", "")
+    assert store.open_session("office", third, ALL, end)
+    assert store.put("north", *envelope(600, session=second))
+    clock[0] += 601
+    assert store.open_session("office", "e" * 64, ALL, int(clock[0]) + 600), "what has expired is not open"
 
 
 def test_back_pressure_stops_a_sender_until_its_receiver_has_caught_up() -> None:

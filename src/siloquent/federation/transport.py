@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ssl
 import threading
+import time
 from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
@@ -113,7 +115,17 @@ class HttpTransport:
     def open_session(self, session: str, members: list[str], deadline: int) -> bool:
         """Open mailboxes."""
         told = {"session": session, "members": members, "deadline": deadline}
-        return self._ask("POST", "/v1/sessions", json=told).status_code == 201
+        try:
+            return self._ask("POST", "/v1/sessions", json=told).status_code == 201
+        except ProtocolError as refused:
+            if refused.code != "bad_encoding":
+                raise
+            # The usual reason is a clock that is off, here or there.
+            clocks = f"this machine's clock says {_utc(time.time())}, the relay's {_utc_of(self.date)}"
+            where = f"{clocks}; the deadline is {_utc(deadline)}"
+            raise ProtocolError(
+                refused.code, where=where, fix="set the clock that is off, then start it again"
+            ) from None
 
     def put(self, key: MessagePath, wire: bytes) -> bool:
         """Leave an envelope."""
@@ -161,6 +173,18 @@ class HttpTransport:
         if answer.is_success:
             return answer
         raise _refusal(answer, self._where)
+
+
+def _utc(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
+
+
+def _utc_of(date: str) -> str:
+    """The moment of a Date header; of its text nothing is repeated."""
+    try:
+        return _utc(parsedate_to_datetime(date).timestamp())
+    except (ValueError, OverflowError, OSError):
+        return "nothing that can be read"
 
 
 def connection_problem(broken: BaseException, where: str) -> ProtocolError:

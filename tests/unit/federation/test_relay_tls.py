@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import http.client
+import json
 import secrets
 import shutil
 import socket
+import sqlite3
 import ssl
 import threading
 import time
@@ -14,9 +16,12 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from contract.channel_contract import LONG, MEMBERS, ChannelContract, Network
 from siloquent.errors import NotAllowed, ProtocolError
@@ -64,7 +69,8 @@ class Place:
         operator.init(self.described, self.folder)
         bundle = self.bundle("relay")
         self.store = RelayStore(bundle.state / "relay.sqlite")
-        self.relay = Relay(self.store, TodaysRoster(bundle).admit, Rates(rate=10_000, burst=10_000))
+        roster = TodaysRoster(bundle)
+        self.relay = Relay(self.store, roster.admit, roster.members, Rates(rate=10_000, burst=10_000))
         self.server = make_server(bundle, self.relay, "127.0.0.1", port)
         self.thread = threading.Thread(target=self.server.run, daemon=True)
         self.thread.start()
@@ -159,6 +165,89 @@ def test_a_session_does_not_exist_for_a_role_that_is_not_in_it(
 def test_moderators_alone_open_sessions(place: Place) -> None:
     with closing(HttpTransport(place.bundle("north"))) as transport, pytest.raises(NotAllowed):
         transport.open_session("cd" * 32, ["north", "office"], int(time.time()) + 60)
+
+
+HUGE = ("9" * 17, "9" * 30, "9" * 400, "9" * 4_301, "-1", "1e999", "nan", "inf", "1_0", "\u0661", "", "true", "x" * 900)
+VALUES = st.one_of(
+    st.sampled_from([10**30, -(10**30), 2**63, 1e308, True, None, "\ud800", "\x00", "a" * 64, SESSION]),
+    st.integers(), st.floats(allow_nan=False), st.text(max_size=70), st.lists(st.text(max_size=40), max_size=40),
+)  # fmt: skip
+BODIES = st.one_of(
+    st.dictionaries(
+        st.sampled_from(["upto", "session", "members", "deadline", "since_s", "waiting_for", "state", "step", "code"]),
+        VALUES,
+    ).map(lambda told: json.dumps(told).encode()),
+    st.sampled_from([b"[" * 60_000, b'{"a":' * 10_000, b"9" * 5_000, b"\xff", b"NaN", b'{"upto": 1e999}']),
+    st.binary(max_size=300),
+)  # fmt: skip
+PATHS = st.one_of(
+    st.sampled_from([path for _, path, _ in ROUTES]),
+    st.sampled_from(HUGE).map(lambda text: f"/v1/inbox?after={quote(text)}&wait=0"),
+    st.sampled_from(["nan", "-inf", "-1", "1_0", "x" * 900]).map(lambda text: f"/v1/inbox?after=0&wait={text}"),
+    st.tuples(st.sampled_from(HUGE), st.sampled_from(HUGE)).map(
+        lambda two: f"/v1/sessions/{SESSION}/messages/w1/a/{quote(two[0]) or 0}/{quote(two[1]) or 0}"
+    ),
+    st.text(max_size=40).map(lambda text: f"/v1/sessions/{quote(text.encode('utf-8', 'replace'), safe='')}/beat"),
+)
+
+
+def test_whatever_a_member_sends_is_answered_and_never_by_a_fault_of_the_relays(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.store.open_session("office", SESSION, [m.name for m in MEMBERS], int(time.time()) + 600)
+    bundle = place.bundle("office")  # a moderator: every route is open to it
+
+    @hypothesis.given(st.sampled_from(["GET", "POST", "PUT"]), PATHS, BODIES)
+    @hypothesis.settings(max_examples=250, deadline=None, database=None, derandomize=True)
+    def sent(method: str, path: str, body: bytes) -> None:
+        answer = client.request(method, path, content=body, timeout=LONG)
+        assert answer.status_code < 500, (method, path, body[:80], answer.text)
+
+    with httpx.Client(verify=bundle.client_context(), trust_env=False, base_url=place.described.relay) as client:
+        sent()
+        for method, path, body in (  # the listed cases, each by its right answer
+            ("GET", f"/v1/inbox?after={'9' * 30}", b""),
+            ("POST", "/v1/inbox/ack", b'{"upto": 1' + b"0" * 30 + b"}"),
+            ("POST", "/v1/inbox/ack", b"[" * 60_000),
+            ("PUT", f"/v1/sessions/{SESSION}/messages/w1/a/{'9' * 4_301}/0", b"x" * 200),
+        ):
+            answer = client.request(method, path, content=body)
+            assert (answer.status_code, answer.json()["code"]) == (422, "bad_encoding"), (path[:60], answer.text)
+    place.stop()
+
+
+def test_a_store_that_is_locked_is_said_to_be_and_waited_for(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def locked(*_: object) -> None:
+        raise sqlite3.OperationalError("database is locked")
+
+    monkeypatch.setattr(place.store, "ack", locked)
+    bundle = place.bundle("north")
+    with httpx.Client(verify=bundle.client_context(), trust_env=False, base_url=place.described.relay) as client:
+        answer = client.post("/v1/inbox/ack", json={"upto": 0})
+    assert (answer.status_code, answer.headers["retry-after"], answer.json()["code"]) == (503, "1", "relay_unreachable")
+    with closing(HttpTransport(bundle)) as transport, pytest.raises(ProtocolError) as refused:
+        transport.ack(0)
+    assert refused.value.code == "relay_unreachable"
+
+
+def test_members_of_a_session_are_roles_of_the_roster(place: Place) -> None:
+    later = int(time.time()) + 60
+    with closing(HttpTransport(place.bundle("office"))) as transport:
+        for made_up in ("nobody", "relay"):
+            with pytest.raises(ProtocolError) as refused:
+                transport.open_session("cd" * 32, ["north", "office", made_up], later)
+            assert refused.value.code == "unknown_session"
+        assert transport.open_session("cd" * 32, ["north", "office"], later)
+
+
+@pytest.mark.parametrize("off_s", [-3_600, 40 * 86_400])
+def test_a_clock_that_is_off_is_told_beside_the_relays(place: Place, off_s: int) -> None:
+    with closing(HttpTransport(place.bundle("office"))) as transport:
+        with pytest.raises(ProtocolError) as refused:
+            transport.open_session("ef" * 32, ["north", "office"], int(time.time()) + off_s)
+        today = time.strftime("%Y-%m-%d", time.gmtime())
+        assert refused.value.detail.count(today) >= 2
+        assert "this machine's clock says" in refused.value.detail
+        assert "the relay's" in refused.value.detail
 
 
 def test_a_revoked_certificate_is_refused_once_the_relay_has_the_roster(tmp_path: Path) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
+import re
+import sqlite3
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 LONGEST_WAIT_S = 25.0
 MOST_JSON = 64 * 1024
+MAX_WHOLE = 2**63 - 1  # what the store can keep
 SEQ = "Siloquent-Seq"
 STATUS = {
     "message_conflict": 409,
@@ -30,16 +35,24 @@ STATUS = {
     "session_closed": 410,
     "too_large": 413,
     "quota": 429,
+    "relay_unreachable": 503,
     "unknown_session": 404,
 }
+_SESSION = re.compile(r"[0-9a-f]{64}")
+_log = logging.getLogger("siloquent.relay")
 Admit = Callable[[str, str, str], str]  # kind, name and serial number of a certificate -> the role, or an error
 
 
 class Relay:
-    """The routes over one store. ``admit`` looks the certificate's name up in the roster of today."""
+    """The routes over one store. ``admit`` looks the certificate's name up in the roster of today.
 
-    def __init__(self, store: RelayStore, admit: Admit, rates: Rates | None = None) -> None:
-        self._store, self._admit, self._rates = store, admit, rates or Rates()
+    ``members`` gives the names that the roster of today has for sessions.
+    """
+
+    def __init__(
+        self, store: RelayStore, admit: Admit, members: Callable[[], frozenset[str]], rates: Rates | None = None
+    ) -> None:
+        self._store, self._admit, self._members, self._rates = store, admit, members, rates or Rates()
         # One thread: SQLite has one writer, and a second one would only wait for it.
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
         self._news: dict[str, asyncio.Event] = {}
@@ -50,7 +63,7 @@ class Relay:
         from starlette.applications import Starlette
         from starlette.routing import Route
 
-        message = "/v1/sessions/{session}/messages/{to}/{step:path}/{attempt:int}/{part:int}"
+        message = "/v1/sessions/{session}/messages/{to}/{step:path}/{attempt}/{part}"
         return Starlette(
             routes=[
                 Route("/v1/sessions", self._guard(self.open_session), methods=["POST"]),
@@ -71,9 +84,11 @@ class Relay:
             raise NotAllowed("Moderators alone open sessions.")
         asked = await _json(request)
         members = _names(asked.get("members"))
-        session, deadline = str(asked.get("session")), asked.get("deadline")
-        if len(session) != 64 or not isinstance(deadline, int):
+        session, deadline = str(asked.get("session")), _whole(asked.get("deadline"))
+        if not _SESSION.fullmatch(session):
             raise ProtocolError("bad_encoding", role=role)
+        if not self._members().issuperset(members):
+            raise ProtocolError("unknown_session", role=role, where="a member that is not in the relay's roster")
         is_new = await self._do(self._store.open_session, role, session, members, deadline)
         return Response(status_code=201 if is_new else 200)
 
@@ -85,11 +100,12 @@ class Relay:
         length = int(request.headers.get("content-length", "0"))
         if not 0 < length <= MOST_ENVELOPE:
             raise ProtocolError("too_large", role=role)
+        attempt, part = _whole(plain_whole(at["attempt"])), _whole(plain_whole(at["part"]))
         if not STEP.fullmatch(at["step"]):
             raise ProtocolError("bad_encoding", role=role)
         await self._do(self._store.admit, role, at["session"])
         wire = await request.body()
-        key = (at["session"], at["to"], at["step"], at["attempt"], at["part"])
+        key = (at["session"], at["to"], at["step"], attempt, part)
         is_new = await self._do(self._store.put, role, key, wire)
         if is_new:
             self._event(at["to"]).set()
@@ -100,7 +116,9 @@ class Relay:
         from starlette.responses import Response
 
         asked = request.query_params
-        after, wait = plain_whole(asked.get("after", "0")), plain_float(asked.get("wait", "0"))
+        after, wait = _whole(plain_whole(asked.get("after", "0"))), plain_float(asked.get("wait", "0"))
+        if math.isnan(wait):
+            raise ProtocolError("bad_encoding", role=role)
         until = asyncio.get_running_loop().time() + min(max(wait, 0.0), LONGEST_WAIT_S)
         while True:
             event = self._event(role)
@@ -120,10 +138,7 @@ class Relay:
         """The caller holds everything up to a place of its inbox."""
         from starlette.responses import Response
 
-        upto = (await _json(request)).get("upto")
-        if not isinstance(upto, int):
-            raise ProtocolError("bad_encoding", role=role)
-        await self._do(self._store.ack, role, upto)
+        await self._do(self._store.ack, role, _whole((await _json(request)).get("upto")))
         return Response(status_code=204)
 
     async def beat(self, request: Request, kind: str, role: str) -> Response:
@@ -171,6 +186,9 @@ class Relay:
                 return _problem(refused)
             except ValueError:
                 return _problem(ProtocolError("bad_encoding"))
+            except (sqlite3.OperationalError, OSError) as failed:  # a locked file, a full disk: the caller comes again
+                _log.warning("a request could not be stored: %s", failed)
+                return _problem(ProtocolError("relay_unreachable", where="the relay cannot write its file"))
 
         return guarded
 
@@ -212,7 +230,7 @@ def _problem(refused: SiloquentError) -> Response:
         "step": getattr(refused, "step", ""),
         "where": getattr(refused, "where", ""),
     }
-    headers = {"Retry-After": "1"} if status == 429 else {}
+    headers = {"Retry-After": "1"} if status in (429, 503) else {}
     return JSONResponse(body, status_code=status, media_type="application/problem+json", headers=headers)
 
 
@@ -223,6 +241,13 @@ async def _json(request: Request) -> dict[str, Any]:
         raise ProtocolError("too_large")
     value = load_json(await request.body())
     if not isinstance(value, dict):
+        raise ProtocolError("bad_encoding")
+    return value
+
+
+def _whole(value: object) -> int:
+    """A whole number of a peer that every part of this relay can count with."""
+    if not isinstance(value, int) or isinstance(value, bool) or not -MAX_WHOLE <= value <= MAX_WHOLE:
         raise ProtocolError("bad_encoding")
     return value
 

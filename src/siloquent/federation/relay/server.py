@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 import threading
 from contextlib import closing
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 IDLE_S, GRACE_S = 75, 1
 SWEEP_S = 3600.0
 MOST_HEADERS = 8192
+_log = logging.getLogger("siloquent.relay")
 MAX_CONNECTIONS, MAX_CONNECTIONS_OF_A_ROLE = 512, 16
 
 
@@ -46,6 +48,11 @@ class TodaysRoster:
             if (role.name, role.kind) == (name, kind) and kind != "relay":
                 return name
         raise NotAllowed("The roster knows no such role.", fix="siloquent federation accept roster.json")
+
+    def members(self) -> frozenset[str]:
+        """Who may be a member of a session."""
+        roster = self._today()
+        return frozenset(role.name for role in roster.roles if role.kind != "relay")
 
     def _today(self) -> Roster:
         stamp = (self._folder / ROSTER).stat().st_mtime_ns
@@ -124,7 +131,8 @@ def run_relay(
     import uvicorn
 
     with closing(RelayStore(bundle.state / "relay.sqlite", limits=limits)) as store:
-        relay = Relay(store, TodaysRoster(bundle).admit, rates)
+        roster = TodaysRoster(bundle)
+        relay = Relay(store, roster.admit, roster.members, rates)
         server = make_server(bundle, relay, host or bundle.roster.host, port or bundle.roster.port)
         stop = threading.Event()
         sweeper = threading.Thread(target=_sweep, args=(store, stop), daemon=True)
@@ -139,5 +147,10 @@ def run_relay(
 
 
 def _sweep(store: RelayStore, stop: threading.Event) -> None:
-    while not stop.wait(SWEEP_S):
-        store.sweep()
+    while True:  # also when it starts: a relay that is restarted each day forgets what it promised to forget
+        try:
+            store.sweep()
+        except Exception as failed:  # allowed: a locked file or full disk today must not end the sweeping for ever
+            _log.warning("old messages could not be forgotten: %s", failed)
+        if stop.wait(SWEEP_S):
+            return

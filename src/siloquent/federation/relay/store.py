@@ -8,10 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from siloquent.federation.message import Envelope, Header
 
 INLINE_BYTES = 2**20  # larger envelopes are files beside the database
 DAY = 86_400
+ORPHAN_S = 3_600  # a file that no row names is somebody's put in progress, or nobody's any more after this long
 MessagePath = tuple[str, str, str, int, int]  # session, receiver, step, attempt, part
 _TABLES = """
 CREATE TABLE IF NOT EXISTS session (
@@ -44,9 +47,17 @@ _LATER = (("session", "step", "TEXT NOT NULL DEFAULT ''"),)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one relay takes; settings of ``siloquent relay run``."""
+    """What one relay takes; settings of ``siloquent relay run``.
+
+    Attributes:
+        sessions: Open at once of one moderator; ``moderator_bytes``: what all of those may have sent.
+        free_bytes: Room that stays on the disk, whatever is sent.
+    """
 
     roles: int = 32
+    sessions: int = 64
+    moderator_bytes: int = 60 * 10**9
+    free_bytes: int = 2**28
     messages: int = 1_000_000
     session_bytes: int = 20 * 10**9
     unacknowledged: int = 256
@@ -70,7 +81,7 @@ class RelayStore(Durable):
         self, path: Path | str, *, limits: Limits | None = None, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(path, _TABLES, later=_LATER)
-        self.limits, self._clock = limits or Limits(), clock
+        self.limits, self._clock, self._path = limits or Limits(), clock, path
         self._bodies = None if path == ":memory:" else Path(path).parent / "bodies"
         if self._bodies is not None:
             self._bodies.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -79,14 +90,15 @@ class RelayStore(Durable):
         """Open mailboxes for a session; False if the same one is open already.
 
         Raises:
-            ProtocolError: ``message_conflict``: it is there with other content; ``quota``: too many members;
-                ``bad_encoding``: its deadline lies in the past or too far ahead.
+            ProtocolError: ``message_conflict``: it is there with other content; ``quota``: too many members, or too
+                many open sessions of this moderator; ``bad_encoding``: its deadline lies in the past or too far ahead.
         """
         now = int(self._clock())
         if len(members) > self.limits.roles or moderator not in members or len(set(members)) != len(members):
             raise ProtocolError("quota", where=f"at most {self.limits.roles} different members, the moderator included")
         if not now < deadline <= now + self.limits.longest_days * DAY:
-            raise ProtocolError("bad_encoding", where=f"a deadline within {self.limits.longest_days} days")
+            clocks = f"{_utc(now)} by the relay's clock, and the deadline is {_utc(deadline)}"
+            raise ProtocolError("bad_encoding", where=f"{clocks}; at most {self.limits.longest_days} days ahead")
         told = json.dumps(members)
         with self._transaction() as db:
             old = db.execute("SELECT * FROM session WHERE id = ?", (session,)).fetchone()
@@ -94,6 +106,8 @@ class RelayStore(Durable):
                 if (old["moderator"], old["members"], old["deadline"]) != (moderator, told, deadline):
                     raise ProtocolError("message_conflict", role=moderator)
                 return False
+            if self._open_sessions(moderator)[0] >= self.limits.sessions:
+                raise ProtocolError("quota", where=f"at most {self.limits.sessions} open sessions of one moderator")
             db.execute(
                 "INSERT INTO session (id, moderator, members, deadline, opened) VALUES (?, ?, ?, ?, ?)",
                 (session, moderator, told, deadline, now),
@@ -123,6 +137,9 @@ class RelayStore(Durable):
         if header.sender != sender or named != key or header.size != len(envelope.sealed):
             raise ProtocolError("bad_encoding", role=sender, step=header.step)
         digest = hashlib.sha256(wire).hexdigest()
+        with self._lock:  # before a byte is on the disk: what was received already must not come back
+            if self._is_known(header, digest, len(wire)):
+                return False
         inside = self._write_body(digest, wire)
         try:
             return self._insert(header, envelope, digest, len(wire), inside)
@@ -216,7 +233,7 @@ class RelayStore(Durable):
             )
 
     def sweep(self) -> None:
-        """Forget bodies some days after a session's end, and later its headers."""
+        """Forget bodies some days after a session's end, later its headers, and files that no row names."""
         now = int(self._clock())
         old, older = now - self.limits.body_days * DAY, now - self.limits.header_days * DAY
         with self._transaction() as db:
@@ -228,6 +245,7 @@ class RelayStore(Durable):
                 db.execute(f"DELETE FROM {table} WHERE {over}", (older,))
             db.execute("DELETE FROM session WHERE COALESCE(closed, deadline) < ?", (older,))
         self._drop_bodies(row["digest"] for row in rows if row["size"] > INLINE_BYTES)
+        self._drop_orphans(now)
 
     def totals(self) -> dict[str, int]:
         """Sizes for an operator's eyes: sessions open, messages and bytes that wait."""
@@ -240,25 +258,42 @@ class RelayStore(Durable):
 
     def _insert(self, header: Header, envelope: Envelope, digest: str, size: int, body: bytes | None) -> bool:
         with self._transaction() as db:
-            row = self._member(header.sender, header.session)
-            old = db.execute(
-                "SELECT digest FROM message WHERE session = ? AND sender = ? AND receiver = ? AND step = ?"
-                " AND attempt = ? AND part = ?",
-                header.key,
-            ).fetchone()
-            if old is not None and old["digest"] == digest:
+            if self._is_known(header, digest, size):
                 return False
-            if old is not None:
-                raise ProtocolError("message_conflict", role=header.sender, step=header.step)
-            self._open(row)
-            self._room(row, header, size)
             db.execute(
                 "INSERT INTO message (session, sender, receiver, step, attempt, part, digest, size, header, body)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (*header.key, digest, size, envelope.header, body),
             )
-            db.execute("UPDATE session SET messages = messages + 1, bytes = bytes + ? WHERE id = ?", (size, row["id"]))
+            db.execute(
+                "UPDATE session SET messages = messages + 1, bytes = bytes + ? WHERE id = ?", (size, header.session)
+            )
         return True
+
+    def _is_known(self, header: Header, digest: str, size: int) -> bool:
+        """Whether this very message was stored; one that was not has a place here, or is refused."""
+        row = self._member(header.sender, header.session)
+        old = self._db.execute(
+            "SELECT digest FROM message WHERE session = ? AND sender = ? AND receiver = ? AND step = ?"
+            " AND attempt = ? AND part = ?",
+            header.key,
+        ).fetchone()
+        if old is not None and old["digest"] == digest:
+            return True
+        if old is not None:
+            raise ProtocolError("message_conflict", role=header.sender, step=header.step)
+        self._open(row)
+        self._room(row, header, size)
+        return False
+
+    def _open_sessions(self, moderator: str) -> tuple[int, int]:
+        """How many sessions of ``moderator`` are open, and the bytes that they were sent."""
+        found = self._db.execute(
+            "SELECT COUNT(*), COALESCE(SUM(bytes), 0) FROM session"
+            " WHERE moderator = ? AND closed IS NULL AND deadline > ?",
+            (moderator, int(self._clock())),
+        ).fetchone()
+        return int(found[0]), int(found[1])
 
     def _member(self, role: str, session: str) -> sqlite3.Row:
         """The session, for its members alone: to others it does not exist."""
@@ -275,11 +310,15 @@ class RelayStore(Durable):
             raise ProtocolError("session_closed")
 
     def _room(self, row: sqlite3.Row, header: Header, size: int) -> None:
-        """Refuse what does not fit: receiver, session's limits, and back pressure between a pair."""
+        """Refuse what does not fit: receiver, limits of session, moderator and disk, back pressure between a pair."""
         if header.receiver not in json.loads(row["members"]):
             raise ProtocolError("unknown_session", role=header.receiver)
         if row["messages"] >= self.limits.messages or row["bytes"] + size > self.limits.session_bytes:
             raise ProtocolError("too_large", role=header.sender, step=header.step)
+        if self._open_sessions(row["moderator"])[1] + size > self.limits.moderator_bytes:
+            raise ProtocolError("too_large", role=row["moderator"], step=header.step)
+        if self._bodies is not None and shutil.disk_usage(self._bodies).free < size + self.limits.free_bytes:
+            raise ProtocolError("quota", step=header.step, where="the relay's disk is all but full")
         (waiting,) = self._db.execute(
             "SELECT COUNT(*) FROM message WHERE sender = ? AND receiver = ? AND acked = 0",
             (header.sender, header.receiver),
@@ -314,6 +353,28 @@ class RelayStore(Durable):
         for digest in digests:
             if self._bodies is not None:
                 (self._bodies / digest).unlink(missing_ok=True)
+
+    def _drop_orphans(self, now: int) -> None:
+        """Remove files that no row names: of puts that were killed, and what earlier versions left."""
+        if self._bodies is None:
+            return
+        with self._lock:
+            waiting = self._db.execute(
+                "SELECT digest FROM message WHERE acked = 0 AND size > ?", (INLINE_BYTES,)
+            ).fetchall()
+        named = {row["digest"] for row in waiting}
+        for file in self._bodies.iterdir():
+            with suppress(FileNotFoundError):  # acknowledged while we look
+                if file.name not in named and now - file.stat().st_mtime > ORPHAN_S:
+                    file.unlink()
+
+
+def _utc(seconds: int) -> str:
+    """A moment in words; one that no calendar holds as its number."""
+    try:
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return str(seconds)[:24]
 
 
 def _state(row: sqlite3.Row, now: int) -> str:
