@@ -12,7 +12,8 @@ from siloquent.data.layout import lay_out
 from siloquent.data.sources import open_source
 from siloquent.errors import SchemaError
 from siloquent.schema import Attribute, Budget, Domain, TableSchema
-from siloquent.schema.public import PublicColumn, PublicFile, PublicTable
+from siloquent.schema.public import PublicFile
+from siloquent.schema.public_table import PublicColumn, PublicTable
 from siloquent.schema.workspace import Workspace
 
 MOST_KEYS = 100_000

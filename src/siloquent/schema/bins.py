@@ -6,14 +6,30 @@ from collections.abc import Iterable, Sequence
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from siloquent.schema.attribute import Attribute
+from typing import Protocol
 
 MAX_BINS = 100_000
 TOP_ALONE = "bins end one step beyond hi"
 """Earlier versions put a value ``hi`` at which a bin begins into the bin before it: they answered by other groups."""
+
+
+class Binned(Protocol):
+    """What is read of an attribute here: its range, its number of steps and the edges of its declared bins."""
+
+    @property
+    def edges(self) -> tuple[Decimal, ...]:
+        """First lo, last hi or one step beyond it; empty without declared bins."""
+        ...
+
+    @property
+    def hi(self) -> object:
+        """The largest value."""
+        ...
+
+    @property
+    def steps(self) -> int:
+        """How many values there are."""
+        ...
 
 
 def cut_by_width(lo: Decimal, hi: Decimal, grid: Decimal, width: Decimal) -> tuple[Decimal, ...] | None:
@@ -32,12 +48,12 @@ def cut_by_width(lo: Decimal, hi: Decimal, grid: Decimal, width: Decimal) -> tup
         return (*starts, hi + grid) if starts[-1] == hi else (*starts, hi)
 
 
-def is_top_alone(attribute: Attribute) -> bool:
+def is_top_alone(attribute: Binned) -> bool:
     """Whether the last edge lies one step beyond ``hi``."""
     return bool(attribute.edges) and attribute.edges[-1] != attribute.hi
 
 
-def rules_of_bins(attributes: Iterable[Attribute]) -> tuple[str, ...]:
+def rules_of_bins(attributes: Iterable[Binned]) -> tuple[str, ...]:
     """What the identity of a request names beside its text if it reads the bins of ``attributes``.
 
     Empty for bins that every version read alike, so that their keys stay as they are.
@@ -45,7 +61,7 @@ def rules_of_bins(attributes: Iterable[Attribute]) -> tuple[str, ...]:
     return (TOP_ALONE,) if any(is_top_alone(attribute) for attribute in attributes) else ()
 
 
-def bin_names(attribute: Attribute, starts: Sequence[int]) -> list[str]:
+def bin_names(attribute: Binned, starts: Sequence[int]) -> list[str]:
     """The names of the bins that begin at ``starts``: ``[0, 5)``, and what the last one holds, up to ``hi``."""
     edges = attribute.edges
     names = [f"[{a}, {b})" for a, b in pairwise(edges)]

@@ -11,7 +11,7 @@ from siloquent.schema.constraints import Constraint, check_names
 from siloquent.schema.domain import Domain
 
 if TYPE_CHECKING:
-    from siloquent.schema.public import PublicTable
+    from siloquent.schema.public_table import PublicTable
 
 Adjacency = Literal["add-remove", "replace-one"]
 EXACT_KINDS = ("id", "category", "text")

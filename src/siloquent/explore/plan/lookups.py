@@ -15,7 +15,7 @@ from siloquent.explore.spec.predicate import And, Column, Compare, Through, Valu
 from siloquent.explore.spec.query import Query
 from siloquent.explore.spec.spelled import with_columns
 from siloquent.schema import Attribute, ForeignKey, TableSchema
-from siloquent.schema.public import PublicTable
+from siloquent.schema.public_table import PublicTable
 
 _MET = Attribute("met", "boolean")
 

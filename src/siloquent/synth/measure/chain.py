@@ -16,7 +16,8 @@ from siloquent.privacy.noise.probability import Weight
 from siloquent.synth.measure.gradients import Quanta, clipped_sum
 from siloquent.synth.measure.journal import Journal
 from siloquent.synth.measure.marginals import Coarse, Wanted, classes_of
-from siloquent.synth.measure.run import Run, first_counts, grouped
+from siloquent.synth.measure.progress import Run
+from siloquent.synth.measure.run import first_counts, grouped
 from siloquent.synth.measure.selection import noisy
 from siloquent.synth.measure.truth import Finished, truth
 from siloquent.synth.plan.chain import ChainPlan, Training

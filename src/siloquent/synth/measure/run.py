@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.synth.measure.journal import Journal
-from siloquent.synth.measure.marginals import Coarse, Wanted, exact_counts
+from siloquent.synth.measure.marginals import Coarse, Wanted
+from siloquent.synth.measure.progress import Run
 from siloquent.synth.measure.selection import choose, noisy, utilities
 from siloquent.synth.measure.truth import Finished, truth
 from siloquent.synth.plan.fine import split
@@ -44,27 +44,6 @@ class Learner(Finished, Protocol):
     def learn(self, joint: Noisy) -> None:
         """Read one more marginal."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One measurement in progress."""
-
-    plan: TreePlan
-    table: PrivateTable
-    permit: Permit
-    journal: Journal
-
-    def counts(self, coarse: Sequence[Coarse], wanted: Sequence[Wanted]) -> list[Integers]:
-        """Exact counts of some marginals. They stay in this room."""
-        columns = self.plan.compiled.attributes
-        return exact_counts(self.table, self.permit, columns=columns, coarse=coarse, wanted=wanted)
-
-    def measured(self, fines: Sequence[Fine], steps: Sequence[Noisy]) -> Measurements:
-        """What all steps have released."""
-        starts = tuple((each.name, each.starts) for each in fines)
-        plan = self.plan
-        return Measurements(plan.spec.canonical(), plan.schema.digest, self.permit.event, tuple(steps), starts)
 
 
 def measure(plan: TreePlan, table: PrivateTable, permit: Permit, learner: Learner, journal: Journal) -> Measurements:

@@ -15,7 +15,7 @@ from siloquent.synth.measure.rates import measured_rates
 from siloquent.synth.spec.measured import Noisy
 
 if TYPE_CHECKING:
-    from siloquent.synth.measure.run import Run
+    from siloquent.synth.measure.progress import Run
 
 Floats = NDArray[np.float64]
 

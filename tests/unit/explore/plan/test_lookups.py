@@ -20,7 +20,7 @@ from siloquent.explore.plan.quantiles import plan_quantile
 from siloquent.explore.spec import parse, render
 from siloquent.explore.spec.spelled import as_declared
 from siloquent.schema import Attribute, ForeignKey
-from siloquent.schema.public import PublicColumn, PublicTable
+from siloquent.schema.public_table import PublicColumn, PublicTable
 from unit.explore.plan.tables import PLENTY, table
 from unit.explore.plan.test_against_duckdb import exact
 
