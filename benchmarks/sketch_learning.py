@@ -19,9 +19,10 @@ from siloquent.maths.moments import in_ball, moments_of
 from siloquent.schema import Attribute, Budget, Domain, TableSchema
 from siloquent.sketch import Budget as Price
 from siloquent.sketch import Classify, MomentsSpec, Regress, SketchSpec, ask, plan
+from siloquent.sketch.estimate.moments import model_from
 from siloquent.sketch.measure import count_places
 from siloquent.sketch.measure.moments import noisy_moments
-from siloquent.sketch.regression import model_from, plan_moments
+from siloquent.sketch.plan.moments import plan_moments
 
 Floats = NDArray[np.float64]
 GOALS = {("pulsar", "0.1"): 0.88, ("occupancy", "0.1"): 0.96}

@@ -19,7 +19,7 @@ from siloquent.schema import TableSchema
 from siloquent.search import KeyOf, OfferSpec
 from siloquent.share import ShareSpec, TreeSpec
 from siloquent.sketch import Jaccard, PStable, SketchSpec
-from siloquent.sketch.regression import MomentsSpec
+from siloquent.sketch.plan.moments import MomentsSpec
 from siloquent.synth import SynthSpec
 from siloquent.synth.spec.chain import ChainSpec
 

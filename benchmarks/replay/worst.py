@@ -25,7 +25,7 @@ from siloquent.share.plan import plan as plan_share
 from siloquent.sketch import SketchSpec
 from siloquent.sketch.measure.moments import MomentBatch
 from siloquent.sketch.plan import plan as plan_sketch
-from siloquent.sketch.regression import MomentsSpec, plan_moments
+from siloquent.sketch.plan.moments import MomentsSpec, plan_moments
 
 Row = dict[str, Any]
 Floats = NDArray[np.float64]

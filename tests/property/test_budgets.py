@@ -30,7 +30,7 @@ from siloquent.search import KeyOf, OfferSpec
 from siloquent.session import limit_of_budget
 from siloquent.share import ShareSpec
 from siloquent.sketch import Jaccard, PStable, SketchSpec
-from siloquent.sketch.regression import MomentsSpec, plan_moments
+from siloquent.sketch.plan.moments import MomentsSpec, plan_moments
 from siloquent.synth import SynthSpec
 from siloquent.synth.spec.chain import ChainSpec
 

@@ -117,3 +117,8 @@ def linear_model(moments: Moments, *, deviation: float, intercept: bool = True) 
     ridge = max(0.0, floor - float(values[0])) if deviation else 0.0
     weights = vectors @ ((vectors.T @ b) / np.maximum(values + ridge, floor))
     return np.asarray(weights), float(mean[-1] - mean[:-1] @ weights)
+
+
+def scaled_places(places: Integers, steps: tuple[int, ...]) -> NDArray[np.float64]:
+    """Places over their declared ranges as -1..1, shape (records, d)."""
+    return np.asarray(2 * places / np.maximum(np.array(steps) - 1, 1) - 1)

@@ -14,7 +14,8 @@ from siloquent.sketch.estimate.density import median_of_means, paper_mean
 from siloquent.sketch.hash_plan import HashPlan
 from siloquent.sketch.merge import merge
 from siloquent.sketch.plan import SketchPlan, plan, read_hash_plan
-from siloquent.sketch.regression import MomentsSpec, regress
+from siloquent.sketch.plan.moments import MomentsSpec
+from siloquent.sketch.regression import regress
 from siloquent.sketch.release import load_sketch, save_sketch
 from siloquent.sketch.sketch import Sketch, sketch_from_bytes
 from siloquent.sketch.spec import (

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from siloquent.sketch import task
 from siloquent.sketch.merge import merge
 from siloquent.sketch.plan import SketchPlan
-from siloquent.sketch.regression import MomentsSpec, regress
+from siloquent.sketch.plan.moments import MomentsSpec
+from siloquent.sketch.regression import regress
 from siloquent.sketch.release import load_sketch, save_sketch, sketch_id
 from siloquent.sketch.sketch import Sketch
 from siloquent.sketch.spec import LinearModel, Question, SketchSpec

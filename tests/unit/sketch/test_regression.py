@@ -32,8 +32,9 @@ from siloquent.sketch import (
     plan,
     regress,
 )
+from siloquent.sketch.estimate.moments import model_from, model_of
 from siloquent.sketch.measure import count_places, moments
-from siloquent.sketch.regression import FINEST, model_from, model_of, plan_moments
+from siloquent.sketch.plan.moments import FINEST, plan_moments
 from unit.sketch.tables import PURE, ZCDP, schema, session, spec
 
 

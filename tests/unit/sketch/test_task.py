@@ -39,7 +39,7 @@ from siloquent.sketch import (
     median_of_means,
     paper_mean,
 )
-from siloquent.sketch.regression import MomentsSpec
+from siloquent.sketch.plan.moments import MomentsSpec
 from siloquent.sketch.sketch import sketch_from_bytes
 from unit.sketch.tables import PURE, ROW, TOML, USER, ZCDP, rows, session, spec
 

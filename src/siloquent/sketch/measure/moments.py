@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.moments import in_ball, moments_of
+from siloquent.maths.moments import in_ball, moments_of, scaled_places
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from siloquent.data import PrivateTable
     from siloquent.ledger import Permit
-    from siloquent.sketch.regression import MomentsPlan
+    from siloquent.sketch.plan.moments import MomentsPlan
 
 Integers = NDArray[np.int64]
 
@@ -40,11 +40,6 @@ class MomentBatch:
         whole = in_ball(scaled_places(places, self.steps), self.radius, self.quanta)
         count, sums, second = moments_of(whole)
         return np.concatenate([[count], sums, second.ravel()])
-
-
-def scaled_places(places: Integers, steps: tuple[int, ...]) -> NDArray[np.float64]:
-    """Places over their declared ranges as -1..1, shape (records, d)."""
-    return np.asarray(2 * places / np.maximum(np.array(steps) - 1, 1) - 1)
 
 
 def measure_moments(plan: MomentsPlan, table: PrivateTable, permit: Permit) -> tuple[Integers, Integers, Integers]:

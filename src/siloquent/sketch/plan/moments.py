@@ -1,0 +1,123 @@
+"""A release of moments for linear regression: what is asked, its noise and its price. No row is read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import RequestError, SchemaError
+from siloquent.foreign.spec_types import check_types
+from siloquent.maths.joint import Variances
+from siloquent.maths.moments import QUANTA, in_ball, moments_release, scaled_places
+from siloquent.maths.record_pairs import RecordPairs
+from siloquent.privacy import Event, accountant
+from siloquent.privacy.prices import Budget, drawable, joint_event, whole_amount
+from siloquent.schema import TableSchema
+from siloquent.sketch.plan.planner import amount_of_budget
+
+Floats = NDArray[np.float64]
+FINEST = (8_191, 2_047, 511, QUANTA)
+"""Whole steps from 0 to the ball's radius, the finest that fit are taken."""
+MOST_NOISE = 2**49
+SHARES = (Fraction(2, 100), Fraction(18, 100), Fraction(80, 100))
+"""Of the price, for count, sums and second moments: the last ones have most entries and the most noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class MomentsSpec:
+    """Predict ``target`` from ``features`` (numbers, dates, booleans), all mapped to -1..1 by their declared ranges.
+
+    ``radius``: records longer than that are drawn in to it; None: sqrt(number of numbers), which no record is longer
+    than. A smaller one means less noise and a bias for records far out.
+    """
+
+    table: str
+    features: tuple[str, ...]
+    target: str
+    budget: Budget
+    radius: float | None = None
+
+    def __post_init__(self) -> None:
+        check_types(self, RequestError)
+        if not 1 <= len(self.features) <= 1_000 or len({*self.features, self.target}) != len(self.features) + 1:
+            raise RequestError("A regression has 1 to 1,000 features and a target, each named once.")
+        if self.radius is not None and not (math.isfinite(self.radius) and self.radius > 0):
+            raise RequestError(f"The radius is a number above 0, not {self.radius!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class MomentsPlan:
+    """A release of moments before any row is read; ``parameters``: the noise of count, sums, second moments."""
+
+    spec: MomentsSpec
+    names: tuple[str, ...]
+    steps: tuple[int, ...]
+    lo: tuple[float, ...]
+    grid: tuple[float, ...]
+    radius: float
+    quanta: int
+    noise: str
+    parameters: tuple[Fraction, Fraction, Fraction]
+    event: Event
+
+
+def plan_moments(spec: MomentsSpec, schema: TableSchema) -> MomentsPlan:
+    """Parameters and price, from declaration and spec alone.
+
+    Raises:
+        SchemaError: A feature is no number. RequestError: The budget does not fit the account.
+    """
+    attributes = [schema.domain[name] for name in (*spec.features, spec.target)]
+    for attribute in attributes:
+        if not (attribute.is_numeric or attribute.kind == "boolean"):
+            raise SchemaError(f"Attribute {attribute.name!r} is {attribute.kind}; a regression takes numbers.")
+    radius, all_steps = spec.radius or math.sqrt(len(attributes)), tuple(attribute.steps for attribute in attributes)
+    quanta, parameters, event = _finest(spec, schema, all_steps, radius)
+    numeric = [a.is_numeric for a in attributes]
+    return MomentsPlan(
+        spec=spec,
+        names=tuple(attribute.name for attribute in attributes),
+        steps=all_steps,
+        lo=tuple(float(a.lo) if n else 0.0 for a, n in zip(attributes, numeric, strict=True)),  # type: ignore[arg-type]
+        grid=tuple(float(a.grid) if n else 1.0 for a, n in zip(attributes, numeric, strict=True)),  # type: ignore[arg-type]
+        radius=radius,
+        quanta=quanta,
+        noise="laplace" if schema.budget.accountant == "pure" else "gaussian",
+        parameters=parameters,
+        event=event,
+    )
+
+
+def _finest(
+    spec: MomentsSpec, schema: TableSchema, steps: tuple[int, ...], radius: float
+) -> tuple[int, tuple[Fraction, Fraction, Fraction], Event]:
+    """The finest steps for which noise can be drawn, and the noise: coarse steps round small numbers to nothing."""
+    pure, account = schema.budget.accountant == "pure", accountant(schema.budget.accountant)
+    amount, scaled = whole_amount(amount_of_budget(spec.budget, schema), account.scale), _all_records(steps)
+    for quanta in FINEST:
+        release = moments_release(
+            len(steps),
+            radius,
+            records=schema.unit.max_rows,
+            replaced=schema.replace_one,
+            quanta=quanta,
+            pairs=None if scaled is None else RecordPairs(in_ball(scaled, radius, quanta)),
+        )
+        wanted: Variances = release.scales(SHARES, amount) if pure else release.variances(SHARES, amount)
+        count, sums, second = (drawable(number or Fraction(0)) for number in wanted)
+        if second <= MOST_NOISE:
+            found = (count, sums, second)
+            moved = release.moved_l1(found) if pure else release.moved(found)
+            return quanta, found, joint_event(moved, gaussian=not pure)
+    raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.01" or more')
+
+
+def _all_records(steps: tuple[int, ...]) -> Floats | None:
+    """All records that there can be, None where they are many."""
+    if not RecordPairs.fit(math.prod(steps), len(steps)):
+        return None
+    return scaled_places(np.indices(steps).reshape(len(steps), -1).T, steps)
