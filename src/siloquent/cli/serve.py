@@ -154,8 +154,7 @@ def openapi(options: Options) -> None:
     folder = _folder(options)
     app = make_app(folder, read_settings(folder))
     document = app.openapi()
-    app.state.house.desk.close()
-    app.state.house.store.close()
+    app.state.house.close()
     options.screen.document(document)
 
 

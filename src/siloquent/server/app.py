@@ -14,6 +14,7 @@ from siloquent.server.desk import Desk
 from siloquent.server.guard import House
 from siloquent.server.jobs import Jobs
 from siloquent.server.limits import BodyLimit, Rates, Room, Slots
+from siloquent.server.planners import Planners
 from siloquent.server.routes import answers, collections, jobs, money, releases, silos, tables, tokens, watchers
 from siloquent.server.runner import Runner
 from siloquent.server.settings import Settings
@@ -61,7 +62,12 @@ def make_app(folder: Path, settings: Settings) -> Any:
         settings=settings,
         store=store,
         tokens=Tokens(store),
+        rows=Desk(folder, workers=settings.workers, name="rows"),
+        heavy=Desk(folder, workers=settings.workers, name="heavy"),
         desk=Desk(folder, workers=settings.workers),
+        planners=Planners(
+            folder, count=settings.planners, seconds=settings.plan_seconds, max_bytes=settings.plan_bytes
+        ),
         rates=Rates(rate=settings.rate_per_second, burst=settings.burst),
         room=Room(each=settings.running, all_=settings.queue),
         slots=Slots(),
@@ -77,8 +83,7 @@ def make_app(folder: Path, settings: Settings) -> Any:
             yield
         finally:
             runner.close()
-            house.desk.close()
-            store.close()
+            house.close()
 
     app = FastAPI(
         title="siloquent",

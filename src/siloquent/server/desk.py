@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+from siloquent.server.turns import Turns, patiently
 
 if TYPE_CHECKING:
     from siloquent.door import Session
@@ -17,19 +18,15 @@ T = TypeVar("T")
 MOST_SESSIONS = 16
 
 
-class _Clerk:
-    """One thread and the sessions that it has open, least recently used first."""
+class Sessions:
+    """The sessions that one thread or process has open, least recently used first."""
 
-    def __init__(self, folder: Path, number: int) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"siloquent-{number}")
         self._sessions: OrderedDict[str | None, Session] = OrderedDict()
-        self.waiting = 0
 
-    def submit(self, analyst: str | None, work: Callable[[Session], T]) -> Future[T]:
-        return self._pool.submit(lambda: work(self._session(analyst)))
-
-    def _session(self, analyst: str | None) -> Session:
+    def of(self, analyst: str | None) -> Session:
+        """The session of ``analyst`` (None: the owner's)."""
         from siloquent.door import open_session
 
         if analyst not in self._sessions:
@@ -40,36 +37,53 @@ class _Clerk:
         return self._sessions[analyst]
 
     def close(self) -> None:
-        self._pool.submit(self._close).result()
-        self._pool.shutdown()
-
-    def _close(self) -> None:
+        """Close all of them."""
         while self._sessions:
             self._sessions.popitem()[1].close()
+
+
+class _Clerk:
+    """One thread and its sessions."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"siloquent-{name}")
+        self._sessions = Sessions(folder)
+        self.waiting = 0
+
+    def submit(self, analyst: str | None, work: Callable[[Session], T]) -> Future[T]:
+        return self._pool.submit(lambda: work(self._sessions.of(analyst)))
+
+    def close(self) -> None:
+        self._pool.submit(self._sessions.close).result()
+        self._pool.shutdown()
 
 
 class Desk:
     """Runs verbs off the event loop, on the thread that has the least to do."""
 
-    def __init__(self, folder: Path, *, workers: int) -> None:
-        self._clerks = [_Clerk(folder, number) for number in range(workers)]
+    def __init__(self, folder: Path, *, workers: int, name: str = "desk") -> None:
+        self._clerks = [_Clerk(folder, f"{name}-{number}") for number in range(workers)]
         self._lock = threading.Lock()
+        self._turns = Turns(workers)
 
     async def run(self, analyst: str | None, work: Callable[[Session], T]) -> T:
         """What ``work`` makes of the session of ``analyst`` (None: the owner's)."""
-        clerk = self._least_busy()
-        future = clerk.submit(analyst, work)
-        future.add_done_callback(lambda _: self._done(clerk))
-        done = asyncio.wrap_future(future)
-        # Whoever waits for it may be gone; then nobody hears of an error, and no log repeats it.
-        done.add_done_callback(lambda ended: None if ended.cancelled() else ended.exception())
-        # Shielded: who waits no longer must not stop a verb between charge and answer.
-        return await asyncio.shield(done)
+        return await patiently(self._submit(analyst, work))
+
+    async def run_in_turn(self, who: str, analyst: str | None, work: Callable[[Session], T]) -> T:
+        """As ``run``, for work that may take long: one piece of ``who`` at a time, and persons in rotation."""
+        return await self._turns.run(who, lambda: self._submit(analyst, work))
 
     @property
     def waiting(self) -> int:
         """How many pieces of work are taken and not done."""
-        return sum(clerk.waiting for clerk in self._clerks)
+        return sum(clerk.waiting for clerk in self._clerks) + self._turns.waiting
+
+    def _submit(self, analyst: str | None, work: Callable[[Session], T]) -> Future[T]:
+        clerk = self._least_busy()
+        future = clerk.submit(analyst, work)
+        future.add_done_callback(lambda _: self._done(clerk))
+        return future
 
     def _least_busy(self) -> _Clerk:
         with self._lock:

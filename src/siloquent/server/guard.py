@@ -25,6 +25,7 @@ from siloquent.server.watch import Watch
 
 if TYPE_CHECKING:
     from siloquent.server.jobs import Jobs
+    from siloquent.server.planners import Planners
 
 COOKIE = "siloquent"
 SAFE = ("GET", "HEAD")
@@ -33,18 +34,41 @@ _PRINTABLE = frozenset(string.printable[:95])
 
 @dataclass(frozen=True, slots=True)
 class House:
-    """What every route is handed: ``app.state.house``."""
+    """What every route is handed: ``app.state.house``.
+
+    Attributes:
+        rows: Threads that read rows, whose work leaves by slots or goes to the table's owner. Nothing else runs there:
+            what waits behind an answer tells how long it took.
+        heavy: Threads for what may take long and reads no row.
+        desk: Threads for what takes milliseconds and reads no row.
+        planners: Processes that price questions and jobs.
+    """
 
     settings: Settings
     store: Store
     tokens: Tokens
+    rows: Desk
+    heavy: Desk
     desk: Desk
+    planners: Planners
     rates: Rates
     room: Room
     slots: Slots
     jobs: Jobs
     watch: Watch
     spending: Spending
+
+    @property
+    def waiting(self) -> int:
+        """How many pieces of work are taken and not done."""
+        return self.planners.waiting + sum(desk.waiting for desk in (self.rows, self.heavy, self.desk))
+
+    def close(self) -> None:
+        """End what was begun here, but for jobs, whose runner is closed first."""
+        self.planners.close()
+        for desk in (self.rows, self.heavy, self.desk):
+            desk.close()
+        self.store.close()
 
 
 def house_of(request: Request) -> House:
@@ -125,6 +149,17 @@ def require_table(person: Person, table: str) -> None:
         Refused: 404.
     """
     if not person.may_see(table):
+        raise not_found()
+
+
+def require_declared(session: Any, person: Person, table: str) -> None:
+    """Refuse a table that is not for this token; one for some tables is not told the names of others.
+
+    Raises:
+        Refused: 404.
+    """
+    require_table(person, table)
+    if not person.sees_all and table not in session.tables():
         raise not_found()
 
 

@@ -51,6 +51,16 @@ def not_found() -> Refused:
     return Refused(404, "not_found", "There is no such thing, or it is not yours.", fix="GET /v1/me")
 
 
+def too_dear_to_plan() -> Refused:
+    """The answer to a question whose price takes too long, or too much memory, to find."""
+    return Refused(
+        422,
+        "plan_too_large",
+        "To plan this takes longer, or more memory, than this server lets a plan take.",
+        fix="ask fewer conditions or fewer groups at once",
+    )
+
+
 def document(problem: Problem, headers: dict[str, str] | None = None) -> Response:
     """``problem`` as a response."""
     return JSONResponse(problem.to_json(), problem.http_status, headers=headers, media_type=MEDIA)

@@ -22,6 +22,8 @@ class Settings:
         trusted_proxy: The address of the one reverse proxy whose word about TLS and clients is taken; empty: none.
         rate_per_second, burst: Requests that one token may make.
         connections: Open at once, of all; ``connections_each``: of one address, where no proxy stands between.
+        workers: Threads that read rows, and as many for each other kind of work.
+        planners: Processes that price questions and jobs, each plan in ``plan_seconds`` and ``plan_bytes`` of memory.
         running: Answers that one token may have running; ``queue``: that all may have waiting.
         jobs: Jobs that run at once, each in ``job_bytes`` of memory for at most ``job_seconds``.
         bundle: The folder of the workspace's role in a federation, for the Sessions page; none there: none.
@@ -35,6 +37,9 @@ class Settings:
     tls_key: str = ""
     trusted_proxy: str = ""
     workers: int = 2
+    planners: int = 2
+    plan_seconds: float = 10.0
+    plan_bytes: int = 4 * 2**30
     body_bytes: int = 16 * 2**20
     upload_bytes: int = 2**30
     text_bytes: int = 64 * 2**10

@@ -29,6 +29,7 @@ METRICS = MappingProxyType(
         "siloquent_ledger_entries": "The newest entry's place in the ledger.",
         "siloquent_budget_left": "What is left of each open account, in its epsilon or rho.",
         "siloquent_waiting": "Pieces of work that are taken and not done.",
+        "siloquent_plans_ended_total": "Plans that took too long or too much memory, and were ended.",
         "siloquent_slot_overruns_total": "Answers that needed more than one slot.",
         "siloquent_jobs": "Jobs by state.",
         "siloquent_jobs_oldest_queued_seconds": "How long the oldest queued job has waited.",

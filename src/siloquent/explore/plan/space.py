@@ -6,6 +6,7 @@ A test of one attribute never multiplies with another attribute's domain: a valu
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +24,8 @@ from siloquent.schema import Block, Domain
 
 MAX_TRUTHS = 2 * 10**9
 """Tests times the cells in which they are put together."""
+max_truths: ContextVar[int] = ContextVar("max_truths", default=MAX_TRUTHS)
+"""Lower where strangers ask for plans."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +94,7 @@ class Space:
             found, self._first[name] = classes_of(signatures[name], domain[name].size)
             classes.append(found)
         self.block = Block(self.names, tuple(classes))
-        if len(tests) * self.block.size > MAX_TRUTHS:
+        if len(tests) * self.block.size > max_truths.get():
             raise RequestError(
                 f"{len(tests):,} conditions over {self.block.size:,} cells of {', '.join(self.names)} are too many.",
                 fix="ask fewer conditions at once, or about fewer attributes",

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import sqlite3
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -14,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from siloquent.errors import ReleaseError
-from siloquent.server.guard import Guarded, House, Who, house_of, key_of, require_table
-from siloquent.server.problems import Refused, not_found
+from siloquent.server.guard import Guarded, House, Who, house_of, key_of, require_declared
+from siloquent.server.problems import Refused
 from siloquent.server.routes.bodies import AnswerBody, QuestionBody
 from siloquent.server.tokens import Person
 
@@ -42,17 +43,8 @@ async def answer(request: Request, body: AnswerBody, person: Who) -> Response:
 async def explained(house: House, person: Person, sql: str) -> dict[str, Any]:
     """The explanation of ``sql`` for ``person``, as a document."""
     _check_text(house, sql)
-
-    def work(session: Any) -> dict[str, Any]:
-        from siloquent.explore import parse
-
-        query = parse(sql)
-        _require_declared(session, person, query.table)
-        found: dict[str, Any] = session.explain(query).to_json()
-        return found
-
     async with house.room.place(person.token):
-        return await house.desk.run(person.analyst, work)
+        return await house.planners.price_question(person, sql)
 
 
 async def answered(
@@ -73,22 +65,15 @@ async def answered(
         from siloquent.explore import parse
 
         query = parse(sql)
-        _require_declared(session, person, query.table)
-        slot.length_ms = _slot_length(house, session.explain(query).to_json())
+        require_declared(session, person, query.table)
         found = session.ask(query, key=ledger_key_of(person.name, key), max_cost=max_cost)
         _save(house, session, person, found)
         return {**found.to_json(), "replayed": False, "key": key}
 
-    async with house.room.place(person.token), house.slots.one() as slot:
-        try:
-            document = await asyncio.wait_for(
-                house.desk.run(person.analyst, work), timeout=house.settings.answer_seconds
-            )
-        except TimeoutError:
-            raise Refused(
-                503, "too_slow", "The answer takes longer than this server waits; what was charged stays.",
-                fix="send the same request with the same key again: it costs no more", headers={"Retry-After": "30"},
-            ) from None  # fmt: skip
+    async with house.room.place(person.token):
+        # Where plans are bounded: what is too large to plan never comes to a thread that reads rows.
+        plan = await house.planners.price_question(person, sql)
+        document = await _in_its_slot(house, person, _slot_length(house, plan), work)
         # The answer is in the ledger: where the store is locked or full, its key finds it there.
         with suppress(sqlite3.Error):
             await asyncio.to_thread(
@@ -99,11 +84,20 @@ async def answered(
     return _kept(house, person, key, body) or document, False
 
 
-def _require_declared(session: Any, person: Person, table: str) -> None:
-    """Refuse a table that is not for this token; one for some tables is not told the names of others."""
-    require_table(person, table)
-    if not person.sees_all and table not in session.tables():
-        raise not_found()
+async def _in_its_slot(
+    house: House, person: Person, length_ms: int, work: Callable[[Any], dict[str, Any]]
+) -> dict[str, Any]:
+    async with house.slots.one() as slot:
+        slot.length_ms = length_ms
+        try:
+            return await asyncio.wait_for(
+                house.rows.run_in_turn(person.name, person.analyst, work), timeout=house.settings.answer_seconds
+            )
+        except TimeoutError:
+            raise Refused(
+                503, "too_slow", "The answer takes longer than this server waits; what was charged stays.",
+                fix="send the same request with the same key again: it costs no more", headers={"Retry-After": "30"},
+            ) from None  # fmt: skip
 
 
 def _slot_length(house: House, plan: dict[str, Any]) -> int:

@@ -45,7 +45,9 @@ async def send_reports(request: Request, collection: str, person: Who) -> dict[s
     if not data or len(data) > MOST_BYTES:
         raise Refused(413, "body_too_large", f"Between 1 and {MOST_BYTES} bytes of reports are taken at once.")
     async with _busy[f"{request.app.state.folder}/{collection}"]:
-        taken = await house_of(request).desk.run(None, lambda session: asdict(session.collect.ingest(made, data)))
+        taken = await house_of(request).heavy.run_in_turn(
+            person.name, None, lambda session: asdict(session.collect.ingest(made, data))
+        )
     return {"schema": "siloquent/collect-taken/1", "collection": made.digest, "counters": taken}
 
 
@@ -55,7 +57,7 @@ async def estimate(request: Request, collection: str, body: QuestionBody, person
     made = document_of(Path(request.app.state.folder), collection)
     house = house_of(request)
     async with house.room.place(person.token):
-        return await house.desk.run(None, lambda session: estimated(made, session, body.sql))
+        return await house.heavy.run_in_turn(person.name, None, lambda session: estimated(made, session, body.sql))
 
 
 def names(folder: Path) -> list[str]:

@@ -65,7 +65,9 @@ async def verify_ledger(request: Request, person: Who) -> dict[str, Any]:
     require_all(person)
     house = house_of(request)
     async with house.room.place(person.token):
-        return await house.desk.run(None, lambda session: verdict_document(session.ledger.verify(None), None))
+        return await house.heavy.run_in_turn(
+            person.name, None, lambda session: verdict_document(session.ledger.verify(None), None)
+        )
 
 
 @router.post("/ledger/checkpoints")
@@ -91,7 +93,7 @@ async def list_denials(request: Request, person: Who) -> dict[str, Any]:
 async def spending(house: House, person: Person) -> list[dict[str, Any]]:
     """The lines of ``list_spending``."""
     async with house.room.place(person.token):
-        lines = await house.desk.run(None, house.spending.lines)
+        lines = await house.heavy.run_in_turn(person.name, None, house.spending.lines)
     return [one for one in lines if person.may_see(one["account"].partition("@")[0])]
 
 

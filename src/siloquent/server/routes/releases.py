@@ -56,7 +56,9 @@ async def verify_release(request: Request, release: str, person: Who) -> dict[st
     path = _folder(request) / release
     house = house_of(request)
     async with house.room.place(person.token):
-        return await house.desk.run(person.analyst, lambda session: release_verdict_document(session.verify(path)))
+        return await house.heavy.run_in_turn(
+            person.name, person.analyst, lambda session: release_verdict_document(session.verify(path))
+        )
 
 
 @router.post("/releases/{release}/share")
@@ -77,7 +79,7 @@ async def ask_release(request: Request, release: str, body: ReleaseQuestion, per
     path = _folder(request) / release
     house = house_of(request)
     async with house.room.place(person.token):
-        return await house.desk.run(person.analyst, lambda session: asked(session, path, body))
+        return await house.heavy.run_in_turn(person.name, person.analyst, lambda session: asked(session, path, body))
 
 
 def asked(session: Any, path: Path, body: ReleaseQuestion) -> dict[str, Any]:

@@ -118,7 +118,7 @@ async def federation_of(house: House, folder: Path, person: Person) -> dict[str,
         }
 
     async with house.room.place(person.token):
-        return await house.desk.run(None, work)
+        return await house.heavy.run_in_turn(person.name, None, work)
 
 
 async def session_of(house: House, folder: Path, person: Person, session: str) -> dict[str, Any]:
@@ -145,7 +145,7 @@ async def session_of(house: House, folder: Path, person: Person, session: str) -
         return {"schema": "siloquent/federation-session/1", **asked, **told}
 
     async with house.room.place(person.token):
-        return await house.desk.run(None, work)
+        return await house.heavy.run_in_turn(person.name, None, work)
 
 
 async def decided(house: House, folder: Path, person: Person, session: str, decision: str) -> dict[str, Any]:
@@ -166,7 +166,7 @@ async def decided(house: House, folder: Path, person: Person, session: str, deci
         return {"schema": "siloquent/decision/1", "session": session, "decision": decision}
 
     async with house.room.place(person.token):
-        return await house.desk.run(None, work)
+        return await house.heavy.run_in_turn(person.name, None, work)
 
 
 def _bundle(folder: Path, bundle: str) -> Any:

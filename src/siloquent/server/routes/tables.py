@@ -80,7 +80,7 @@ async def table_history(request: Request, table: str, person: Who) -> dict[str, 
 
     house = house_of(request)
     async with house.room.place(person.token):
-        questions = await house.desk.run(person.analyst, work)
+        questions = await house.heavy.run_in_turn(person.name, person.analyst, work)
     return {"schema": "siloquent/history/1", "table": table, "questions": questions}
 
 
@@ -143,7 +143,7 @@ async def check_table(request: Request, table: str, person: Who) -> dict[str, An
 
     house = house_of(request)
     async with house.room.place(person.token):
-        return await house.desk.run(None, work)
+        return await house.rows.run_in_turn(person.name, None, work)
 
 
 @router.post("/uploads", status_code=201)

@@ -69,7 +69,9 @@ def _work(house: House) -> list[str]:
     oldest = house.store.one("SELECT min(created) AS at FROM job WHERE state = 'queued'") or {"at": None}
     return [
         "# TYPE siloquent_waiting gauge",
-        f"siloquent_waiting {house.desk.waiting}",
+        f"siloquent_waiting {house.waiting}",
+        "# TYPE siloquent_plans_ended_total counter",
+        f"siloquent_plans_ended_total {house.planners.ended}",
         "# TYPE siloquent_slot_overruns_total counter",
         f"siloquent_slot_overruns_total {house.slots.overruns}",
         "# TYPE siloquent_jobs gauge",

@@ -44,8 +44,8 @@ async def verify_ledger(request: Request) -> Response:
     person = visitor(request, *BOOKS)
     await form_of(request, person)
     money.require_all(person)
-    verdict = await house_of(request).desk.run(
-        None, lambda session: verdict_document(session.ledger.verify(None), None)
+    verdict = await house_of(request).heavy.run_in_turn(
+        person.name, None, lambda session: verdict_document(session.ledger.verify(None), None)
     )
     return render(request, "ledger.html", person, entries=await _entries(request, person), verdict=verdict)
 
@@ -98,7 +98,9 @@ async def verify_release(request: Request, release: str) -> Response:
         releases.manifest_of(house_of(request), _folder(request), release, person),
         _folder(request) / release,
     )
-    verdict = await house_of(request).desk.run(None, lambda session: release_verdict_document(session.verify(path)))
+    verdict = await house_of(request).heavy.run_in_turn(
+        person.name, None, lambda session: release_verdict_document(session.verify(path))
+    )
     return render(request, "release.html", person, release=found, verdict=verdict)
 
 

@@ -35,6 +35,8 @@ async def estimate(request: Request, collection: str) -> Response:
     made = collections.document_of(Path(request.app.state.folder), collection)
     sql = fields.get("sql", "")
     async with house.room.place(person.token):
-        answer = await house.desk.run(None, lambda session: collections.estimated(made, session, sql))
+        answer = await house.heavy.run_in_turn(
+            person.name, None, lambda session: collections.estimated(made, session, sql)
+        )
     found = await collections.show_collection(request, collection, person)
     return render(request, "collection.html", person, name=collection, counted=found, sql=sql, answer=answer)

@@ -1,0 +1,128 @@
+"""Processes that price questions and jobs: none of them reads a row, and none can be made to run for long.
+
+An explanation is free and may be asked for ever. So it has processes of its own, which tell nothing of how long answers
+take, are ended when they take too long or too much memory, and serve persons in rotation.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+from siloquent.server.planning import Order, serve
+from siloquent.server.problems import too_dear_to_plan
+from siloquent.server.tokens import Person
+from siloquent.server.turns import Turns
+
+START_SECONDS = 120
+_PRELOADED = ["siloquent.server.planning", "siloquent.door", "siloquent.explore.task"]
+
+
+class Planners:
+    """``count`` processes, each started when it is first needed.
+
+    Args:
+        seconds: How long one plan may take; ``max_bytes``: the address space of a process.
+    """
+
+    def __init__(self, folder: Path, *, count: int, seconds: float, max_bytes: int) -> None:
+        self._folder, self._seconds, self._max_bytes = folder, seconds, max_bytes
+        self._turns = Turns(count)
+        self._idle = [_Planner() for _ in range(count)]
+        self._lock, self._closed = threading.Lock(), False
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix="siloquent-plans")
+        self.ended = 0
+
+    async def price_question(self, person: Person, sql: str) -> dict[str, Any]:
+        """The explanation of ``sql``.
+
+        Raises:
+            SiloquentError, Refused: it cannot be answered, or takes too much to plan.
+        """
+        return await self._turns.run(person.name, lambda: self._threads.submit(self._ask, Order(person, sql)))
+
+    @property
+    def waiting(self) -> int:
+        """How many orders wait for their turn."""
+        return self._turns.waiting
+
+    def close(self) -> None:
+        """End every process."""
+        self._closed = True
+        for planner in list(self._idle):
+            planner.end()
+        self._threads.shutdown()
+        for planner in self._idle:
+            planner.end()
+
+    def _ask(self, order: Order) -> dict[str, Any]:
+        with self._lock:
+            planner = self._idle.pop()  # there are as many as turns
+        try:
+            found = self._told(planner, order)
+        finally:
+            with self._lock:
+                self._idle.append(planner)
+        if isinstance(found, BaseException):
+            raise found
+        answer: dict[str, Any] = found
+        return answer
+
+    def _told(self, planner: _Planner, order: Order) -> Any:
+        if not planner.is_alive:
+            planner.start(self._folder, self._max_bytes)
+        try:
+            return planner.ask(order, self._seconds)
+        except (EOFError, OSError, TimeoutError):  # too long, or ended by the system for its memory
+            self.ended += 1
+            planner.end()
+            return too_dear_to_plan()
+
+
+class _Planner:
+    """One process and our end of its pipe."""
+
+    def __init__(self) -> None:
+        self._process: ForkServerProcess | None = None
+        self._pipe: Connection | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.is_alive()
+
+    def start(self, folder: Path, max_bytes: int) -> None:
+        self.end()
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(_PRELOADED)  # once imported for all of them, also for those after a killed one
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(
+            target=serve, args=(theirs, folder, max_bytes), name="siloquent-planner", daemon=True
+        )
+        self._process.start()
+        theirs.close()
+        if not self._pipe.poll(START_SECONDS):
+            self.end()
+            raise TimeoutError("a planner did not start")
+        self._pipe.recv()
+
+    def ask(self, order: Order, seconds: float) -> Any:
+        assert self._pipe is not None
+        self._pipe.send(order)
+        if not self._pipe.poll(seconds):
+            raise TimeoutError
+        return self._pipe.recv()
+
+    def end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+        if self._pipe is not None:
+            with suppress(OSError):
+                self._pipe.close()
+        self._process = self._pipe = None

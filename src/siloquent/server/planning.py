@@ -1,0 +1,95 @@
+"""What a planner's process does: price questions and jobs, without a row, until its pipe is closed."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import parent_process
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.documents.problems import keep_details, problem_of
+from siloquent.errors import PortableError
+from siloquent.server.desk import Sessions
+from siloquent.server.guard import require_declared
+from siloquent.server.problems import Refused, too_dear_to_plan
+from siloquent.server.tokens import Person
+
+if TYPE_CHECKING:
+    from siloquent.door import Session
+
+MAX_TRUTHS = 10**8
+"""Conditions times cells of one question: a twentieth of what an owner may plan at the command line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be priced, and for whom: a question's ``sql``, or a job's ``task`` and ``spec``."""
+
+    person: Person
+    sql: str = ""
+    task: str = ""
+    spec: dict[str, Any] | None = None
+
+
+def serve(pipe: Connection, folder: Path, max_bytes: int) -> None:
+    """Answer orders with documents, or with what is wrong with them."""
+    from siloquent.explore.plan.space import max_truths
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Control-C is the server's to hear
+    threading.Thread(target=_end_with_the_server, daemon=True).start()
+    resource.setrlimit(resource.RLIMIT_AS, (max_bytes, max_bytes))
+    max_truths.set(MAX_TRUTHS)
+    sessions = Sessions(folder)
+    pipe.send(None)  # ready
+    while True:
+        try:
+            order = pipe.recv()
+        except EOFError:
+            break
+        pipe.send(_priced(sessions, order, folder))
+    sessions.close()
+
+
+def _priced(sessions: Sessions, order: Order, folder: Path) -> dict[str, Any] | PortableError:
+    try:
+        session = sessions.of(order.person.analyst)
+        return _question(session, order) if order.spec is None else _job(session, order)
+    except PortableError as refused:
+        return refused
+    except MemoryError:
+        return too_dear_to_plan()
+    except Exception as failed:  # allowed: our own bug ends no planner, and keeps its details
+        problem = problem_of(failed)
+        keep_details(folder, problem, failed)
+        told = Refused(problem.http_status, problem.code, problem.detail, fix=problem.fix)
+        told.problem = problem
+        return told
+
+
+def _question(session: Session, order: Order) -> dict[str, Any]:
+    from siloquent.explore import parse
+
+    query = parse(order.sql)
+    require_declared(session, order.person, query.table)
+    found: dict[str, Any] = session.explain(query).to_json()
+    return found
+
+
+def _job(session: Session, order: Order) -> dict[str, Any]:
+    raise NotImplementedError
+
+
+def _end_with_the_server() -> None:
+    """End this process once its server is gone, also in the middle of a long plan."""
+    server = parent_process()
+    assert server is not None, "a planner is started by a server"
+    server.join()
+    time.sleep(1)  # a pipe that was closed in order ends it by itself
+    import os
+
+    os._exit(0)

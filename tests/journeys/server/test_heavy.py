@@ -1,0 +1,127 @@
+"""Heavy work: plans in processes that are ended in time, one piece of each person at a time, and no wait that tells."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from journeys.clinic import WARDS
+from journeys.served import Served, clinic_workspace, serving
+from journeys.server.test_who_may import BODIES, ROLES, filled, routes
+from siloquent.explore import task
+from siloquent.server.roles import ROUTES
+
+READS_ROWS = {"answer", "check_table"}
+DEAR = " OR ".join(f"(age BETWEEN {i % 120} AND {i % 120 + 1} AND cost < {i / 2})" for i in range(1_000))
+
+
+@contextmanager
+def measuring_waits() -> Iterator[tuple[threading.Event, threading.Event]]:
+    """Measurements begin (the first event) and go on when the second one is set."""
+    begun, goes_on = threading.Event(), threading.Event()
+    measured: Callable[..., Any] = task._measured
+
+    def waits(*arguments: Any) -> Any:
+        begun.set()
+        goes_on.wait()
+        return measured(*arguments)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(task, "_measured", waits)
+        try:
+            yield begun, goes_on
+        finally:
+            goes_on.set()
+
+
+def test_nothing_but_rows_waits_behind_an_answer(tmp_path: Path) -> None:
+    """Whatever waits for a thread that computes an answer tells how long that took, to whoever asks."""
+    with serving(clinic_workspace(tmp_path / "w"), workers=1, rate_per_second=1e6) as served:
+        release = served.ask("ana", WARDS, "first").json()["id"]
+        with measuring_waits() as (begun, goes_on), ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(served.ask, "ana", f"{WARDS} REUSE NONE", "second")
+            begun.wait()
+            seen = everything_else(served, release)
+            assert not answer.done()
+            goes_on.set()
+            assert answer.result().status_code == 200
+    assert not [line for line in seen if line[1] >= 500], seen
+    assert {name for name, _ in seen} == set(ROUTES) - READS_ROWS - {"job_events"}, "each route is asked"
+
+
+def everything_else(served: Served, release: str) -> list[tuple[str, int]]:
+    """Ask every route that reads no row, as a role that may: its name and status."""
+    seen = []
+    for name, method, path in routes(served):
+        if name in READS_ROWS or name == "job_events":
+            continue
+        who = next(who for who, role in ROLES.items() if role in ROUTES[name])
+        with served.client(who, **{"Idempotency-Key": "k"}) as client:
+            path = filled(path.replace("{release}", release))
+            seen.append((name, client.request(method, path, **BODIES.get(name, {})).status_code))
+    return seen
+
+
+def test_an_answer_that_nobody_waits_for_holds_its_own_persons_turn_and_no_others(tmp_path: Path) -> None:
+    with serving(clinic_workspace(tmp_path / "w"), answer_seconds=3) as served:
+        with measuring_waits() as (begun, goes_on), ThreadPoolExecutor(2) as pool:
+            first = pool.submit(served.ask, "ana", f"{WARDS} REUSE NONE", "a")
+            begun.wait()
+            second = pool.submit(served.ask, "ana", f"{WARDS} REUSE NONE", "b")
+            for late in (first, second):  # the second one never had a thread: its question was not asked
+                assert (late.result().status_code, late.result().json()["code"]) == (503, "too_slow")
+            with served.client("watcher") as watcher:
+                assert "siloquent_waiting 1" in watcher.get("/metrics").text.splitlines(), "the thread is still taken"
+            goes_on.set()
+        found = [served.ask("ana", f"{WARDS} REUSE NONE", key).status_code for key in ("a", "b")]
+        assert set(found) <= {200, 503}
+        assert served.ask("bo", WARDS, "c").status_code in (200, 503)
+        with served.client("owner") as owner:
+            (line,) = [one for one in owner.get("/v1/spending").json()["lines"] if one["analyst"] == "ana"]
+        assert line["charges"] == 2, "each key is charged once"
+
+
+def test_a_plan_that_takes_too_long_is_ended_and_costs_nothing(tmp_path: Path) -> None:
+    with serving(clinic_workspace(tmp_path / "w"), plan_seconds=0.001) as served:
+        with served.client("ana") as ana:
+            found = ana.post("/v1/explanations", json={"sql": WARDS})
+            assert (found.status_code, found.json()["code"], found.json()["spent"]) == (
+                422,
+                "plan_too_large",
+                "nothing",
+            )
+            assert served.ask("ana", WARDS, "k").json()["code"] == "plan_too_large"
+            assert ana.get("/v1/tables").status_code == 200
+        with served.client("watcher") as watcher:
+            assert "siloquent_plans_ended_total 2" in watcher.get("/metrics").text.splitlines()
+        with served.client("owner") as owner:
+            assert owner.get("/v1/spending").json()["lines"] == []
+
+
+def test_a_planner_that_is_killed_is_started_again(served: Served) -> None:
+    with served.client("ana") as ana:
+        assert ana.post("/v1/explanations", json={"sql": WARDS}).status_code == 200
+        planners = [one for one in multiprocessing.active_children() if one.name == "siloquent-planner"]
+        assert planners
+        for one in planners:
+            os.kill(one.pid or 0, signal.SIGKILL)
+            one.join()
+        assert [ana.post("/v1/explanations", json={"sql": WARDS}).status_code for _ in range(3)] == [200] * 3
+
+
+def test_questions_of_too_many_conditions_are_refused_before_they_are_planned(served: Served) -> None:
+    with served.client("ana") as ana:
+        for count, status in ((50, 200), (1_000, 422)):
+            sql = f"SELECT COUNT(*) FROM visits WHERE {' OR '.join(DEAR.split(' OR ')[:count])} ERROR 300"
+            found = ana.post("/v1/explanations", json={"sql": sql})
+            assert found.status_code == status, found.text
+        assert (found.json()["code"], "too many" in found.json()["detail"]) == ("request_invalid", True)
