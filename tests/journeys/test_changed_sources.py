@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pandas
@@ -14,11 +15,14 @@ import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import siloquent
 from siloquent.cli.app import run
 from siloquent.door import Session
 from siloquent.errors import DataError, LedgerError
+from siloquent.explore.spec.measured import OTHER_ROWS, changed_text
 from siloquent.ledger.marks import KEY_BYTES, SourceMark
 from siloquent.schema import TableSchema
 
@@ -118,7 +122,7 @@ KINDS = [*FILES, *FRAMES]
 
 
 def told(answer: Any) -> list[str]:
-    return [note for note in answer.notes if "source has changed" in note]
+    return [note for note in answer.notes if "other rows" in note]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -131,14 +135,12 @@ def test_a_replaced_source_is_counted_anew_and_owner_and_answer_are_told(kind: s
     place.hold(rows(14_999))
     planned = place.session.explain(ALL)
     assert planned.price == first.cost.amount
-    assert any("source has changed" in note for note in planned.notes)
+    assert told(planned) == [OTHER_ROWS]
     second = place.session.ask(ALL)
     assert abs(second.rows[0][0] - 14_999) <= 400
     assert second.accuracy.label == "fresh"
     newest = first.receipt.seq + 2  # the free repeat was the last answer about the old rows
-    assert told(second) == [
-        f"the source has changed since entry {newest}, so nothing is drawn from it: declare a new version"
-    ]
+    assert told(second) == [OTHER_ROWS]
     found = [one for one in place.session.check("people").findings if one.kind == "source_changed"]
     assert [one.is_problem for one in found] == [True]
     assert str(newest) in found[0].sentence
@@ -182,6 +184,38 @@ def test_a_new_version_is_said_once_and_nothing_more_is_told(kind: str, tmp_path
     assert [told(one) for one in answers] == [[], []]
     assert all(one.cost.amount for one in answers)
     assert not [one for one in place.session.check("people").findings if one.kind == "source_changed"]
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.one_of(st.sampled_from(["A", "B", "C"]), st.just("raise"), st.just("ask")), min_size=3, max_size=8))
+@example(["A", "ask", "B", "ask", "A", "ask", "ask", "B", "ask"])
+@example(["A", "ask", "raise", "ask", "B", "ask", "raise", "ask", "A", "ask"])
+def test_one_sentence_is_true_in_every_order_of_replacing_returning_and_raising(steps: list[str]) -> None:
+    counts, held, version = {"A": 4_000, "B": 2_000, "C": 3_000}, "A", 1
+    asked: list[tuple[int, int, str]] = []  # entry, version and rows of each answer
+    with TemporaryDirectory() as folder:
+        place = Place(Path(folder), "csv").hold(rows(counts[held]))
+        for step in [*steps, "ask"]:
+            if step != "ask":
+                held, version = (held, version + 1) if step == "raise" else (step, version)
+                place.hold(rows(counts[held]), version=version)
+                continue
+            others = [seq for seq, of, about in asked if of == version and about != held]
+            found = [one for one in place.session.check("people").findings if one.kind == "source_changed"]
+            assert len(found) == bool(others)
+            assert all(f"when entry {max(others)} was answered" in one.sentence for one in found)
+            assert told(place.session.explain(ALL)) == [OTHER_ROWS] * bool(others)
+            answer = place.session.ask(ALL)
+            assert told(answer) == [OTHER_ROWS] * bool(others)
+            assert abs(answer.rows[0][0] - counts[held]) <= 400
+            assert bool(answer.cost.amount) == ((version, held) not in {(of, about) for _, of, about in asked})
+            asked.append((answer.receipt.seq, version, held))
+
+
+def test_answers_of_earlier_revisions_keep_their_words() -> None:
+    words = "the source has changed since entry 7, so nothing is drawn from it: declare a new version"
+    assert changed_text(b'{"format":1,"changed":7}') == words
+    assert (changed_text(b'{"format":1}'), changed_text(b"\xff")) == ("", "")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -13,11 +13,12 @@ from siloquent.explore.plan.cheaper import as_paid, sharper, wish_of, with_reuse
 from siloquent.explore.plan.explain import Explanation, explain_plan
 from siloquent.explore.plan.lookups import meaning_of
 from siloquent.explore.plan.planner import least_error
+from siloquent.explore.plan.quantiles import steps_in_words
 from siloquent.explore.plan.recall import Recall, recall
 from siloquent.explore.plan.steps import Course, Step, after, chart, errors_text, least_widening, sizes_in_words
 from siloquent.explore.plan.wholes import CompositeExplanation, explain_course
 from siloquent.explore.spec import Answer, Query, render
-from siloquent.explore.spec.measured import changed_text, payload_of
+from siloquent.explore.spec.measured import OTHER_ROWS, payload_of
 from siloquent.explore.spec.spelled import as_declared
 from siloquent.ledger import Account, Permit, Stored
 from siloquent.privacy import Cost, digits
@@ -102,7 +103,7 @@ def _about_these_rows(session: Session, schema: TableSchema, found: Recall) -> R
 
 
 def changed_since(session: Session, table: str) -> int:
-    """The newest entry of ``table`` and its version that is not drawn from since its rows were others; 0 without any.
+    """The newest entry of ``table`` and its version that is about other rows than the source holds; 0 without any.
 
     Privacy:
         For the table's owner and whoever asks: that a source was replaced, and nothing about its rows.
@@ -148,7 +149,8 @@ def explain(session: Session, query: Query) -> Explanation | CompositeExplanatio
     earlier = _earlier(session, query, account)
     course = replace(course, first=with_reuse(course.first, earlier))
     left = session.left(query.table)
-    notes = tuple(filter(None, (*sizes, earlier.passed_over(schema.version), changed_text(earlier.changed))))
+    rows = (earlier.passed_over(schema.version), OTHER_ROWS if earlier.changed else "")
+    notes = tuple(filter(None, (*sizes, *steps_in_words(course.first.plans), *rows)))
     if query.is_composite:
         return replace(explain_course(course, account=account.name, left=left), notes=notes)
     return replace(explain_plan(course.first.plans[0], account=account.name, left=left), notes=notes)

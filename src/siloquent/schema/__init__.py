@@ -12,7 +12,7 @@ from siloquent.schema.constraints import (
     Place,
     parse_comparisons,
 )
-from siloquent.schema.domain import MOST_CELLS, Block, Domain
+from siloquent.schema.domain import MOST_CELLS, Block, Classes, ClassRuns, Domain
 from siloquent.schema.table import Adjacency, Budget, TableSchema, Unit
 
 __all__ = [
@@ -24,6 +24,8 @@ __all__ = [
     "Attribute",
     "Block",
     "Budget",
+    "ClassRuns",
+    "Classes",
     "Comparison",
     "Constraint",
     "DenialConstraint",

@@ -256,47 +256,52 @@ class Attribute:
         first, step = microseconds(self.lo), int(self.grid or 1) * 1_000_000
         return first, step, first + self.steps * step - 1
 
-    def points(self) -> NDArray[Any]:
-        """The declared values in order, shape (steps,): int64, float64, str, bool or datetime64; no NULL, no other.
+    @property
+    def is_wide(self) -> bool:
+        """Whether it has more than 10^6 values: what is known of them is kept by runs, not value by value."""
+        return self.steps > MOST_POINTS
+
+    def points(self, places: NDArray[np.int64] | None = None) -> NDArray[Any]:
+        """The declared values at ``places``, or all in order: int64, float64, str, bool or datetime64.
 
         Raises:
-            RequestError: more than 10^6 values; such an attribute serves sums only.
+            RequestError: all of more than 10^6 values.
         """
-        self._check_points()
+        places = self._all_places() if places is None else places
         if self.kind == "category":
-            return np.array(self.values, dtype=object)
+            return np.array(self.values, dtype=object)[places]
         if self.kind == "boolean":
-            return np.array([False, True])
+            return np.array([False, True])[places]
         if isinstance(self.lo, datetime):
-            places = np.arange(self.steps, dtype=np.int64)
             seconds = np.datetime64(self.lo, "s") + places * np.timedelta64(int(self.grid or 1), "s")
             return seconds.astype("datetime64[D]") if self.kind == "date" else seconds
-        exact, denominator = self.numerators()
+        exact, denominator = self.numerators(places)
         return exact if denominator == 1 else exact / denominator
 
-    def numerators(self) -> tuple[NDArray[np.int64], int]:
-        """The declared numbers in order, exactly: whole numerators, shape (steps,), over one denominator.
+    def numerators(self, places: NDArray[np.int64] | None = None) -> tuple[NDArray[np.int64], int]:
+        """The declared numbers at ``places``, or all in order, exactly: whole numerators over one denominator.
 
         Raises:
-            RequestError: more than 10^6 values, or numerators of 2^62 or more.
+            RequestError: all of more than 10^6 values, or numerators of 2^62 or more.
         """
-        self._check_points()
+        places = self._all_places() if places is None else places
         whole, denominator = self.grid.as_integer_ratio()  # type: ignore[union-attr]
         first = int(Fraction(self.lo) / Fraction(self.grid or 1))  # type: ignore[arg-type]
         if max(abs(first), abs(first + self.steps - 1)) * whole >= MOST_INTEGER:
             raise RequestError(
-                f"Attribute {self.name!r} has values too large for conditions and groups.",
-                fix="declare it in a larger unit, or ask for its SUM",
+                f"Attribute {self.name!r} has values too large to compute with: they pass 2^62 grid steps.",
+                fix="compare it as it is with constants, or declare it in a larger unit",
             )
-        places = np.arange(self.steps, dtype=np.int64) + first
+        places = places.astype(np.int64) + first
         return (places * whole if places.any() else places), denominator
 
-    def _check_points(self) -> None:
-        if self.steps > MOST_POINTS:
+    def _all_places(self) -> NDArray[np.int64]:
+        if self.is_wide:
             raise RequestError(
-                f"Attribute {self.name!r} has {self.steps:,} values; predicates and groups take {MOST_POINTS:,}.",
-                fix="declare a coarser grid, or ask for its SUM",
+                f"Attribute {self.name!r} has {self.steps:,} values; at most {MOST_POINTS:,} are looked at one by one.",
+                fix="compare it with constants, or declare a coarser grid",
             )
+        return np.arange(self.steps, dtype=np.int64)
 
     def label(self, index: int) -> Any:
         """The value of cell ``index`` as a Python value; None for NULL, ``(other)`` for values that are not listed."""
@@ -321,8 +326,7 @@ class Attribute:
 
     def bin_of(self) -> NDArray[np.int64]:
         """Which bin each cell falls into, shape (size + 1,), the last entry for OUTSIDE (-1); NULL's cell is a bin."""
-        self._check_points()
-        bins = np.searchsorted(self.bin_starts()[1:], np.arange(self.steps), side="right")
+        bins = np.searchsorted(self.bin_starts()[1:], self._all_places(), side="right")
         extra = [len(self.edges) - 1] if self.null == "cell" else []
         return np.concatenate([bins, extra, [OUTSIDE]]).astype(np.int64)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -77,16 +77,58 @@ class Domain:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ClassRuns:
+    """The class of each cell of an attribute with very many: ``classes[i]`` from cell ``starts[i]`` on, OUTSIDE last.
+
+    It is indexed by places and measured as the array of all ``length`` classes is, in memory for the runs alone.
+    """
+
+    starts: NDArray[np.int64]
+    classes: NDArray[np.int64]
+    length: int
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, places: NDArray[Any]) -> NDArray[np.int64]:
+        cells = np.where(places < 0, places.astype(np.int64) + self.length, places)
+        return self.classes[np.searchsorted(self.starts, cells, side="right") - 1]
+
+    @property
+    def shape(self) -> tuple[int]:
+        """As of the array."""
+        return (self.length,)
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory."""
+        return self.starts.nbytes + self.classes.nbytes
+
+    def max(self, initial: int) -> int:
+        """The largest class, ``initial`` at least."""
+        return int(self.classes.max(initial=initial))
+
+    def without_outside(self) -> ClassRuns:
+        """The classes of the cells alone."""
+        inside = self.starts < self.length - 1
+        return ClassRuns(self.starts[inside], self.classes[inside], self.length - 1)
+
+
+Classes: TypeAlias = "NDArray[np.int64] | ClassRuns"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Block:
     """The product of classes of some attributes: the cells of one grouped count.
 
-    ``classes[i]`` maps attribute i's cells to classes, shape (size + 1,): entry j for cell j, the last for OUTSIDE.
+    ``classes[i]`` maps attribute i's cells to classes, shape (size + 1,): entry j for cell j, the last for OUTSIDE; by
+    runs for attributes of more than 10^6 values.
     Every class is 0..n-1; OUTSIDE has one too, unless -1: such rows are then left out of the count (never an error).
     A block without attributes has one cell: all rows.
     """
 
     attributes: tuple[str, ...]
-    classes: tuple[NDArray[np.int64], ...]
+    classes: tuple[Classes, ...]
 
     def __post_init__(self) -> None:
         if len(self.attributes) != len(self.classes):

@@ -241,7 +241,8 @@ def test_keys_are_labelled_and_parted_as_fractions_are(key: Expression, x: Attri
     values = [one(key, v) for v in xs]
     expected = sorted({v for v in values if v is not None})
     assert made.labels == (*(float(v) for v in expected), None)
-    assert all(made.groups[i] == expected.index(v) for i, v in enumerate(values) if v is not None)
+    groups = made.groups.at(np.arange(x.size + 1))
+    assert all(groups[i] == expected.index(v) for i, v in enumerate(values) if v is not None)
     if has_fraction(key, x):
         assert all(isinstance(label, float) for label in made.labels[:-1])
 

@@ -68,13 +68,14 @@ class CheckReport:
         return not any(finding.is_problem for finding in self.findings)
 
     def with_source_changed(self, entry: int) -> CheckReport:
-        """The report, where the rows were others at ``entry`` of the ledger although the version is the same."""
+        """The report, where ``entry`` of the ledger is about other rows although the version is the same."""
         finding = Finding(
             "source_changed",
             "source",
             0,
-            f"The source has changed since entry {entry}: earlier answers are not drawn from.",
-            f"raise version under [table] in schemas/{self.table}.toml",
+            f"The source held other rows when entry {entry} was answered, under the version that is declared now: "
+            "answers about those rows are not drawn from.",
+            f"raise version under [table] in schemas/{self.table}.toml each time the rows change",
         )
         return replace(self, findings=(finding, *self.findings))
 

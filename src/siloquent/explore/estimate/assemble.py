@@ -13,7 +13,7 @@ from siloquent.explore.plan.promise import promise_of
 from siloquent.explore.spec import Answer, Kept, Paid, Placed, render
 from siloquent.explore.spec.aggregates import Count, Quantile
 from siloquent.explore.spec.answer import KeptItem, weakest
-from siloquent.explore.spec.measured import changed_in, changed_text
+from siloquent.explore.spec.measured import changed_text
 from siloquent.explore.spec.query import Accuracy
 from siloquent.ledger import Stored
 from siloquent.privacy import Cost, accountant
@@ -26,7 +26,7 @@ def assemble(progress: Progress) -> Answer:
     first, last = progress.taken[0], progress.taken[-1]
     part = first.parts[0]
     label = weakest(part.measured.label for part in progress.parts)
-    changed = max(changed_in(one.stored.payload) for one in progress.taken)
+    changed = dict.fromkeys(changed_text(one.stored.payload) for one in progress.taken)
     sources = tuple(sorted({seq for one in progress.parts for seq in one.measured.sources}))
     if query.is_composite:
         estimate, promise, items = _estimate(progress), _promise(progress), _items(progress)
@@ -50,7 +50,7 @@ def assemble(progress: Progress) -> Answer:
         mechanism=" + ".join(dict.fromkeys(one.measured.mechanism for one in progress.parts)),
         grid=step_of(part.plan.compiled, part.measured),
         replayed=all(one.replayed for one in progress.taken),
-        notes=(*estimate.notes, *filter(None, (changed_text(changed), progress.stopped))),
+        notes=(*estimate.notes, *filter(None, (*changed, progress.stopped))),
     )
 
 

@@ -12,6 +12,7 @@ from siloquent.explore.estimate.reconstruct import Estimate, are_whole, chosen_b
 from siloquent.explore.estimate.spread import Interval, Noisy, average, deviation, variance
 from siloquent.explore.plan.bounds import Part, parts_of
 from siloquent.explore.plan.planner import Plan
+from siloquent.explore.plan.quantiles import steps_text
 from siloquent.explore.spec.aggregates import Average, Count, Deviation, Moment, Quantile, Ranks, Sum, Variance
 from siloquent.explore.spec.measured import Measured
 from siloquent.explore.spec.query import Accuracy, Item, Query
@@ -92,7 +93,7 @@ def combine(
         if row in kept:
             rows.append((place, [cell for column in columns for cell in column.cells(row)]))
     names = [name for column in columns for name in column.names(alone=len(columns) == 1)]
-    notes = [note for column in columns for note in column.notes([labels[place] for place in places])]
+    notes = list(dict.fromkeys(note for one in columns for note in one.notes([labels[place] for place in places])))
     if chosen is None:
         ordered = sorted(rows, key=lambda one: kept.index(places.index(one[0]))) if query.top else rows
         return Estimate((*keys, *names), tuple((*labels[place], *cells) for place, cells in ordered), tuple(notes))
@@ -114,6 +115,7 @@ class _Column:
     labels: Sequence[Any] = ()
     wanted: Fraction | None = None
     whole: bool = False
+    stepped: str = ""
 
     def names(self, *, alone: bool) -> list[str]:
         if self.labels:
@@ -128,7 +130,7 @@ class _Column:
 
     def notes(self, groups: Sequence[tuple[Any, ...]]) -> list[str]:
         if self.wanted is None:
-            return []
+            return [self.stepped] if self.stepped else []
         missed = [i for i, one in enumerate(self.intervals) if one.error > self.wanted]
         if not missed:
             return []
@@ -154,11 +156,12 @@ def _column(item: Item, query: Query, schema: TableSchema, found: Mapping[Part, 
         return _what_is_left(item, schema, parts, found)
     if isinstance(aggregate, Quantile):
         attribute = schema.domain[aggregate.attribute]
-        places = found[aggregate].values
+        places, compiled = found[aggregate].values, found[aggregate].plan.compiled
         return _Column(
             item.column,
             [Interval(place, place, place) for place in places],
-            [attribute.label(int(place)) for place in places],
+            [attribute.label(int(place) * compiled.value_step) for place in places],
+            stepped=steps_text(compiled, attribute),
         )
     noisy = [found[part].noisy for part in parts]
     if isinstance(aggregate, (Count, Sum, Moment)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -51,44 +51,67 @@ Truth = NDArray[np.int8]
 FALSE, UNKNOWN, TRUE = np.int8(0), np.int8(1), np.int8(2)
 
 
-def values_of(expression: Expression, attribute: Attribute) -> Values:
-    """The values of an expression of ``attribute`` alone, shape (size + 1,).
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """Cells of ``attribute`` at which an expression is evaluated; those from ``steps`` on hold no declared value."""
+
+    attribute: Attribute
+    places: NDArray[np.int64]
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which of them hold a declared value."""
+        return np.asarray((self.places >= 0) & (self.places < self.attribute.steps))
+
+    @property
+    def declared(self) -> NDArray[np.int64]:
+        """The places, the first one for those that hold no value."""
+        return np.where(self.known, self.places, 0)
+
+
+def values_of(expression: Expression, attribute: Attribute, places: NDArray[np.int64] | None = None) -> Values:
+    """The values of an expression of ``attribute`` alone: at ``places``, or for all cells and OUTSIDE.
 
     Raises:
-        RequestError: types that do not fit, numbers beyond 2^53, or an attribute with more than 10^6 values.
+        RequestError: types that do not fit, numbers beyond 2^53, or all of more than 10^6 values.
     """
     if not attribute.is_countable:
         raise RequestError(
             f"Attribute {attribute.name!r} is {attribute.kind}: it can stand in no condition and no answer.",
             fix="use a derived attribute",
         )
-    return _values(expression, attribute)
+    return _values(expression, _cells(attribute, places))
+
+
+def _cells(attribute: Attribute, places: NDArray[np.int64] | None) -> Cells:
+    if places is None and attribute.is_wide:
+        raise RequestError(
+            f"Attribute {attribute.name!r} has {attribute.steps:,} values: too many to look at one by one.",
+            fix="compare it with constants, or declare a coarser grid",
+        )
+    return Cells(attribute, np.arange(attribute.size + 1) if places is None else places)
 
 
 @singledispatch
-def _values(expression: object, attribute: Attribute) -> Values:
+def _values(expression: object, cells: Cells) -> Values:
     raise RequestError(f"{type(expression).__name__} is no expression.")
 
 
 @_values.register
-def _(expression: Column, attribute: Attribute) -> Values:
+def _(expression: Column, cells: Cells) -> Values:
+    attribute, known = cells.attribute, cells.known
     if attribute.is_numeric:
-        return column(attribute, np.arange(attribute.size + 1) < attribute.steps)
-    points = attribute.points()
-    data = np.empty(attribute.size + 1, dtype=points.dtype)
-    data[: len(points)] = points
-    data[len(points) :] = points[0]
-    known = np.arange(attribute.size + 1) < len(points)
+        return column(attribute, cells.declared, known)
+    data = attribute.points(cells.declared)
     kind = {"category": "text", "boolean": "truth", "date": "day", "datetime": "moment"}[attribute.kind]
     category = attribute if attribute.kind == "category" else None
     return Values(data, known, kind, category, category)
 
 
 @_values.register
-def _(expression: Through, attribute: Attribute) -> Values:
-    inner = _values(Column(expression.attribute.name), expression.attribute)
-    seen = places_through(expression)
-    return replace(inner, data=inner.data[seen], known=inner.known[seen], listed=None)
+def _(expression: Through, cells: Cells) -> Values:
+    inner = Cells(expression.attribute, places_through(expression)[cells.places])
+    return replace(_values(Column(expression.attribute.name), inner), listed=None)
 
 
 def places_through(expression: Through) -> NDArray[np.int64]:
@@ -98,8 +121,8 @@ def places_through(expression: Through) -> NDArray[np.int64]:
 
 
 @_values.register
-def _(expression: Value, attribute: Attribute) -> Values:
-    value, size = expression.value, attribute.size + 1
+def _(expression: Value, cells: Cells) -> Values:
+    value, size = expression.value, len(cells.places)
     if isinstance(value, (int, Decimal)) and not isinstance(value, bool):
         return fixed(Fraction(value), np.full(size, True), fractional=is_fraction(value))
     data, kind = _constant(value)
@@ -109,16 +132,16 @@ def _(expression: Value, attribute: Attribute) -> Values:
 
 
 @_values.register
-def _(expression: Arithmetic, attribute: Attribute) -> Values:
-    left, right = _values(expression.left, attribute), _values(expression.right, attribute)
+def _(expression: Arithmetic, cells: Cells) -> Values:
+    left, right = _values(expression.left, cells), _values(expression.right, cells)
     if (left.kind, right.kind) != ("number", "number"):
         raise RequestError(f"{expression.op} takes numbers, not {left.kind} and {right.kind}.")
     return calculated(expression.op, left, right)
 
 
 @_values.register
-def _(expression: Call, attribute: Attribute) -> Values:
-    inner = _values(expression.argument, attribute)
+def _(expression: Call, cells: Cells) -> Values:
+    inner = _values(expression.argument, cells)
     if expression.function in _OF_NUMBERS and inner.kind == "number":
         return _OF_NUMBERS[expression.function](inner)
     if expression.function in _OF_NUMBERS:
@@ -162,25 +185,27 @@ def _constant(value: Constant) -> tuple[Any, str]:
     return value, "text"
 
 
-def atom(predicate: Compare | InList | Like | IsNull, attribute: Attribute) -> Truth:
-    """What a test of ``attribute`` alone says for each cell, shape (size + 1,).
+def atom(
+    predicate: Compare | InList | Like | IsNull, attribute: Attribute, places: NDArray[np.int64] | None = None
+) -> Truth:
+    """What a test of ``attribute`` alone says at ``places``, or for all cells and OUTSIDE.
 
     Raises:
         RequestError: types that do not fit, or a test that no row could ever pass.
         UnknownName: a category is compared with a value that is not declared.
     """
     if isinstance(predicate, IsNull):
-        return _is_null(predicate, attribute)
+        return _is_null(predicate, attribute, places)
     if isinstance(predicate, Like):
-        return _like(values_of(predicate.expression, attribute), predicate.pattern)
+        return _like(values_of(predicate.expression, attribute, places), predicate.pattern)
     if isinstance(predicate, InList):
         tests = [Compare(predicate.expression, "=", Value(value)) for value in predicate.values]
-        return np.asarray(np.max([_compare(test, attribute) for test in tests], axis=0), dtype=np.int8)
-    return _compare(predicate, attribute)
+        return np.asarray(np.max([_compare(test, attribute, places) for test in tests], axis=0), dtype=np.int8)
+    return _compare(predicate, attribute, places)
 
 
-def _compare(test: Compare, attribute: Attribute) -> Truth:
-    left, right = values_of(test.left, attribute), values_of(test.right, attribute)
+def _compare(test: Compare, attribute: Attribute, places: NDArray[np.int64] | None) -> Truth:
+    left, right = values_of(test.left, attribute, places), values_of(test.right, attribute, places)
     left, right = _as_date(left, right), _as_date(right, left)
     truth = compared(left, right, test.op)
     for values, other in ((left, test.right), (right, test.left)):
@@ -190,7 +215,8 @@ def _compare(test: Compare, attribute: Attribute) -> Truth:
         if other.value not in choices.values:
             raise UnknownName(f"value of {choices.name!r}", str(other.value), choices.values)
         if listed is not None and listed.other == "cell":
-            truth[listed.steps] = FALSE if test.op == "=" else TRUE
+            unlisted = slice(listed.steps, listed.steps + 1) if places is None else places == listed.steps
+            truth[unlisted] = FALSE if test.op == "=" else TRUE
     return truth
 
 
@@ -271,17 +297,18 @@ def _is_like(text: str, pieces: list[re.Pattern[str]], last: int) -> bool:
     return len(text) - last >= at and bool(pieces[-1].fullmatch(text, len(text) - last))
 
 
-def _is_null(predicate: IsNull, attribute: Attribute) -> Truth:
+def _is_null(predicate: IsNull, attribute: Attribute, places: NDArray[np.int64] | None) -> Truth:
     if isinstance(predicate.expression, Column) and attribute.null != "cell":
         raise RequestError(
             f"No row can have NULL as {attribute.name!r}: its declaration says null = {attribute.null!r}.",
             fix=f'null = "cell" in the attribute named "{attribute.name}", if NULL is to be counted',
         )
-    values = values_of(predicate.expression, attribute)
+    cells = _cells(attribute, places).places
+    values = values_of(predicate.expression, attribute, cells)
     truth = np.where(values.known, FALSE, TRUE).astype(np.int8)
     if attribute.other == "cell":
-        truth[attribute.steps] = FALSE if isinstance(predicate.expression, Column) else UNKNOWN
+        truth[cells == attribute.steps] = FALSE if isinstance(predicate.expression, Column) else UNKNOWN
     if attribute.null == "cell":
-        truth[attribute.size - 1] = TRUE
-    truth[-1] = UNKNOWN
+        truth[cells == attribute.size - 1] = TRUE
+    truth[cells == attribute.size] = UNKNOWN
     return truth

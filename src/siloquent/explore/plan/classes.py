@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
 from siloquent.explore.plan.atoms import FALSE, TRUE, UNKNOWN, atom
+from siloquent.explore.plan.cuts import HALVING, truth_starts
 from siloquent.explore.spec.forms import FLIPPED, attribute_of
 from siloquent.explore.spec.predicate import Call, Column, Compare, Constant, Expression, InList, IsNull, Like, Value
-from siloquent.schema import Attribute
+from siloquent.schema import Attribute, Classes, ClassRuns
+from siloquent.schema.attribute import MOST_POINTS
 
 Integers = NDArray[np.int64]
 Test = Compare | InList | Like | IsNull
@@ -39,7 +41,7 @@ _ACROSS = 7  # and one that compares two attributes, whose values are sorted and
 class Runs:
     """A vector over cells and OUTSIDE: ``values[i]`` from cell ``starts[i]`` on; the first start is 0."""
 
-    starts: NDArray[np.int32]
+    starts: NDArray[np.signedinteger[Any]]
     values: NDArray[Any]
 
     @classmethod
@@ -48,10 +50,14 @@ class Runs:
         starts = np.append(0, np.flatnonzero(vector[1:] != vector[:-1]) + 1).astype(np.int32)
         return cls(starts, np.ascontiguousarray(vector[starts]))
 
-    def over(self, starts: NDArray[np.int32]) -> NDArray[Any]:
+    def over(self, starts: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
         """The values of finer runs that begin at ``starts``."""
         places = np.append(np.searchsorted(starts, self.starts), len(starts))
         return np.repeat(self.values, np.diff(places))
+
+    def at(self, cells: Integers) -> NDArray[Any]:
+        """The values of some cells."""
+        return self.values[np.searchsorted(self.starts, cells, side="right") - 1]
 
 
 def runs_of(test: Test, attribute: Attribute) -> Runs:
@@ -61,7 +67,12 @@ def runs_of(test: Test, attribute: Attribute) -> Runs:
         RequestError, UnknownName: as ``atom``.
     """
     cuts = _cuts(test, attribute)
-    return Runs.of(atom(test, attribute)) if cuts is None else _between(cuts, attribute)
+    if cuts is not None:
+        return _between(cuts, attribute)
+    if not attribute.is_wide:
+        return Runs.of(atom(test, attribute))
+    starts = np.append(truth_starts(test, attribute), np.arange(attribute.steps, attribute.size + 1))
+    return Runs(starts, atom(test, attribute, starts))
 
 
 def work_of(test: Test, attribute: Attribute) -> int:
@@ -73,6 +84,8 @@ def work_of(test: Test, attribute: Attribute) -> int:
         return _ACROSS * attribute.size
     slow = isinstance(test, Like) or any(isinstance(side, Call) for side in _sides(test))
     tests = len(test.values) if isinstance(test, InList) else 1
+    if attribute.is_wide:
+        return tests * HALVING
     return tests * attribute.size * (_TEXT if slow and attribute.kind == "category" else 1)
 
 
@@ -91,14 +104,16 @@ def check_work(tests: Sequence[tuple[Test, Attribute]]) -> None:
     )
 
 
-def classes_of(parts: Sequence[Runs], size: int) -> tuple[Integers, Integers]:
+def classes_of(parts: Sequence[Runs], size: int) -> tuple[Classes, Integers]:
     """The class of each cell, numbered as they first appear, shape (size + 1,), and the first cell of each.
+
+    By runs for more cells than an attribute of 10^6 values has.
 
     Raises:
         RequestError: too many runs to refine.
     """
     total = sum(len(part.starts) for part in parts)
-    starts = np.zeros(1, dtype=np.int32)
+    starts: NDArray[np.signedinteger[Any]] = np.zeros(1, dtype=np.int32)
     if total <= MAX_RUNS:
         starts = np.unique(np.concatenate([starts, *(part.starts for part in parts)]))
     if total > MAX_RUNS or len(starts) * len(parts) > MAX_REFINED:
@@ -112,8 +127,10 @@ def classes_of(parts: Sequence[Runs], size: int) -> tuple[Integers, Integers]:
     _, first, found = np.unique(ids, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first, kind="stable")] = np.arange(len(first))
-    lengths = np.diff(np.append(starts, size + 1))
-    return np.repeat(rank[found.reshape(-1)], lengths), np.sort(starts[first]).astype(np.int64)
+    classes, firsts = rank[found.reshape(-1)], np.sort(starts[first]).astype(np.int64)
+    if size > MOST_POINTS + 2:  # with the cells for other values and NULL
+        return ClassRuns(starts.astype(np.int64), classes, size + 1), firsts
+    return np.repeat(classes, np.diff(np.append(starts, size + 1))), firsts
 
 
 def _refined(ids: Integers, values: NDArray[Any]) -> Integers:
@@ -156,7 +173,7 @@ def _between(cuts: tuple[list[tuple[int, int]], bool], attribute: Attribute) -> 
     if listed:
         begin(attribute.steps, outside)
     begin(attribute.steps + listed, UNKNOWN)
-    return Runs(np.array(starts, dtype=np.int32), np.array(values, dtype=np.int8))
+    return Runs(np.array(starts, dtype=np.int64 if attribute.is_wide else np.int32), np.array(values, dtype=np.int8))
 
 
 def _cuts(test: Test, attribute: Attribute) -> tuple[list[tuple[int, int]], bool] | None:
@@ -164,10 +181,6 @@ def _cuts(test: Test, attribute: Attribute) -> tuple[list[tuple[int, int]], bool
 
     None where each value must be looked at, or where the test is to be refused.
     """
-    from siloquent.schema.attribute import MOST_POINTS
-
-    if attribute.steps > MOST_POINTS:
-        return None
     if isinstance(test, InList) and isinstance(test.expression, Column):
         found = [_cut(value, "=", attribute) for value in test.values]
         ranges = [one for one in found if one is not None]

@@ -95,7 +95,8 @@ class Compiled:
     """What a query asks of the declared cells; nothing in it depends on rows.
 
     ``labels``: for each answer its key values, named by ``keys``. ``summed``: None for counts. ``slack``: how far an
-    exact answer may lie from the truth because columns were rounded, in units.
+    exact answer may lie from the truth because columns were rounded, in units. ``value_step``: of a quantile, how many
+    declared values each column holds.
     """
 
     parts: tuple[Part, ...]
@@ -109,6 +110,7 @@ class Compiled:
     rows: int
     summed: Summed | None = None
     slack: Fraction = Fraction(0)
+    value_step: int = 1
     shape: str = field(init=False, default="")
     """SHA-256 of the matrices: strategies are remembered under it."""
 
@@ -119,6 +121,11 @@ class Compiled:
     def answers(self) -> int:
         """L, the number of answers."""
         return len(self.labels)
+
+    @property
+    def values(self) -> int:
+        """Of a quantile, among how many values it chooses in each group."""
+        return self.parts[0].columns // self.answers
 
     @property
     def attribute(self) -> str:

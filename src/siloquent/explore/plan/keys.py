@@ -12,7 +12,9 @@ import numpy as np
 
 from siloquent.errors import RequestError
 from siloquent.explore.plan.atoms import TRUE, places_through, values_of
+from siloquent.explore.plan.classes import Runs
 from siloquent.explore.plan.compiled import Part
+from siloquent.explore.plan.cuts import starts_of
 from siloquent.explore.plan.space import Key, Space, tests_in
 from siloquent.explore.spec.forms import attribute_of
 from siloquent.explore.spec.predicate import Column, Expression, Predicate, Through
@@ -39,7 +41,8 @@ def every_key(workload: GroupBy | Cube | Ranges | Any, domain: Domain) -> tuple[
     groups = values = 1
     for expression in expressions:  # one by one: each takes memory for every value of its attribute
         name = attribute_of(expression)
-        values += domain[name].size if name is not None and domain[name].is_countable else 0
+        listed = name is not None and domain[name].is_countable and not domain[name].is_wide
+        values += domain[name].size if listed and name is not None else 0
         if values > MAX_VALUES:
             raise RequestError(
                 f"The keys have more than {MAX_VALUES:,} values together.",
@@ -69,7 +72,7 @@ def _key(expression: Expression, domain: Domain) -> Key:
     attribute = domain[name]
     if isinstance(expression, Through):
         public = _key(Column(expression.attribute.name), Domain((expression.attribute,)))
-        return replace(public, attribute=attribute.name, groups=public.groups[places_through(expression)])
+        return replace(public, attribute=attribute.name, groups=Runs.of(public.groups.at(places_through(expression))))
     if not isinstance(expression, Column):
         return _expression_key(expression, attribute)
     if attribute.is_numeric:
@@ -78,24 +81,44 @@ def _key(expression: Expression, domain: Domain) -> Key:
                 f"Attribute {attribute.name!r} is a number without declared bins, so it cannot be grouped by as it is.",
                 fix=f"GROUP BY {attribute.name} // 10, or bins = {{ width = .. }} in its declaration",
             )
-        return Key(attribute.name, attribute.bin_of(), tuple(attribute.bin_labels()), attribute.name)
+        return Key(attribute.name, _bins(attribute), tuple(attribute.bin_labels()), attribute.name)
     if not attribute.is_countable or (attribute.is_temporal and attribute.steps > MOST_DATES):
         fix = f"GROUP BY year({attribute.name})" if attribute.is_temporal else "group by a category"
         raise RequestError(f"Attribute {attribute.name!r} cannot be grouped by as it is.", fix=fix)
     groups = np.append(np.arange(attribute.size), -1)
-    return Key(attribute.name, groups, tuple(attribute.label(i) for i in range(attribute.size)), attribute.name)
+    labels = tuple(attribute.label(i) for i in range(attribute.size))
+    return Key(attribute.name, Runs.of(groups), labels, attribute.name)
+
+
+def value_key(attribute: Attribute, step: int) -> Key:
+    """Groups of ``step`` declared values each, for quantiles; NULL's own cell is no value."""
+    starts = np.arange(0, attribute.steps, step)
+    groups = Runs(np.append(starts, attribute.steps), np.append(np.arange(len(starts)), -1))
+    return Key(attribute.name, groups, tuple(range(len(starts))), attribute.name)
+
+
+def _bins(attribute: Attribute) -> Runs:
+    starts = attribute.bin_starts()
+    groups = np.arange(len(starts))
+    cells = np.append(starts, attribute.steps)
+    if attribute.null == "cell":
+        return Runs(np.append(cells, attribute.size), np.append(groups, [len(starts), -1]))
+    return Runs(cells, np.append(groups, -1))
 
 
 def _expression_key(expression: Expression, attribute: Attribute) -> Key:
-    values = values_of(expression, attribute)
+    beyond = np.arange(attribute.steps, attribute.size + 1)
+    cells = np.append(starts_of(expression, attribute) if attribute.is_wide else np.arange(attribute.steps), beyond)
+    values = values_of(expression, attribute, cells)
     found, inverse = np.unique(values.data[values.known], return_inverse=True)
     groups = np.full(len(values.data), -1, dtype=np.int64)
     groups[values.known] = inverse
     labels = values.plain(found)
     if attribute.null == "cell":
-        groups[attribute.size - 1] = len(labels)
+        groups[cells == attribute.size - 1] = len(labels)
         labels.append(None)
-    return Key(attribute.name, groups, tuple(labels), render_expression(expression))
+    runs = Runs(cells, groups) if attribute.is_wide else Runs.of(groups)
+    return Key(attribute.name, runs, tuple(labels), render_expression(expression))
 
 
 def _ranges(workload: Ranges, attribute: Attribute) -> Key:
@@ -106,13 +129,19 @@ def _ranges(workload: Ranges, attribute: Attribute) -> Key:
     lo, grid = Fraction(attribute.lo), Fraction(attribute.grid)  # type: ignore[arg-type]
     # The first cell at or above each edge, exactly.
     starts = np.array([min(max(math.ceil((Fraction(e) - lo) / grid), 0), attribute.steps) for e in edges])
-    groups = np.full(attribute.size + 1, -1, dtype=np.int64)
-    cells = np.arange(attribute.steps)
-    place = np.searchsorted(starts, cells, side="right") - 1
-    groups[: attribute.steps] = np.where((place >= 0) & (place < count), place, -1)
+    # Ranges that lie beyond the declared values, or between two of them, hold none and begin where the next one does.
+    cells, last = np.unique(starts[::-1], return_index=True)
+    groups = count - last
+    groups[groups == count] = -1
+    if cells[0]:
+        cells, groups = np.append(0, cells), np.append(-1, groups)
+    if cells[-1] != attribute.steps:
+        cells, groups = np.append(cells, attribute.steps), np.append(groups, -1)
+    else:
+        groups[-1] = -1
     first = [workload.lo] * count if workload.shape == "prefix" else edges[:-1]
     labels = tuple(f"[{a}, {b})" for a, b in zip(first, edges[1:], strict=True))
-    return Key(attribute.name, groups, labels, attribute.name)
+    return Key(attribute.name, Runs(cells, groups), labels, attribute.name)
 
 
 def keyed(keys: list[Key], where: Predicate | None, domain: Domain, *, prefix: bool) -> Part:
@@ -121,7 +150,7 @@ def keyed(keys: list[Key], where: Predicate | None, domain: Domain, *, prefix: b
     space = Space(tests, domain, keys)
     answer = np.zeros((1,) * len(space.names), dtype=np.int64)
     for key in keys:
-        groups = space.along(key.attribute, key.groups)
+        groups = space.groups(key)
         answer = np.where((answer < 0) | (groups < 0), -1, answer * len(key.labels) + groups)
     if where is not None:
         answer = np.where(space.truth(where) == TRUE, answer, -1)

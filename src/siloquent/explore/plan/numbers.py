@@ -57,15 +57,13 @@ class Values:
         return [one / self.denominator for one in found] if self.fractional else found
 
 
-def column(attribute: Attribute, known: NDArray[np.bool_]) -> Values:
-    """The declared values of a numeric attribute.
+def column(attribute: Attribute, places: NDArray[np.int64], known: NDArray[np.bool_]) -> Values:
+    """The declared values of a numeric attribute at ``places``.
 
     Raises:
         RequestError: as ``Attribute.numerators``.
     """
-    numerators, denominator = attribute.numerators()
-    data = np.full(len(known), numerators[0], dtype=np.int64)
-    data[: len(numerators)] = numerators
+    data, denominator = attribute.numerators(places)
     return Values(data, known, "number", denominator=denominator, fractional=denominator != 1)
 
 

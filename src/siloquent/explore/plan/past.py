@@ -15,7 +15,7 @@ from siloquent.explore.plan.compiled import Compiled, Part
 from siloquent.explore.spec.footprint import Area, Footprint, Integers
 from siloquent.maths.simultaneous import log_share_of_number
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, Event
-from siloquent.schema import Attribute, Domain, TableSchema
+from siloquent.schema import Attribute, Classes, ClassRuns, Domain, TableSchema
 
 MOST_COLUMNS = 2_000
 LEAST_DEVIATION = 3.0  # below, whole Gaussian noise is not within 1 of a normal draw
@@ -114,10 +114,15 @@ def area_of(part: Part, domain: Domain) -> Area:
     """The block of ``part``, by declared cells; a place where no row can be is left out, so that totals agree."""
     names = part.block.attributes
     classes = [
-        one if can_be_outside(domain[name]) else one[:-1] for name, one in zip(names, part.block.classes, strict=True)
+        one if can_be_outside(domain[name]) else _without_outside(one)
+        for name, one in zip(names, part.block.classes, strict=True)
     ]
     declared = tuple(declaration(name, domain) for name in names)
     return Area(names, declared, part.block.shape, tuple(classes), part.column)
+
+
+def _without_outside(classes: Classes) -> Classes:
+    return classes.without_outside() if isinstance(classes, ClassRuns) else classes[:-1]
 
 
 def can_be_outside(attribute: Attribute) -> bool:

@@ -58,11 +58,12 @@ def compile_workload(query: Query, schema: TableSchema) -> Compiled:
 
 
 def compile_keys(
-    keys: list[Key], value: Key, query: Query, schema: TableSchema, *, chosen: Sequence[int] | None
+    keys: list[Key], value: Key, query: Query, schema: TableSchema, *, chosen: Sequence[int] | None, step: int = 1
 ) -> Compiled:
     """Counts of every group of ``value`` within each combination of ``keys`` side by side; the answers are these.
 
     Args:
+        step: How many declared values each of these groups holds.
         chosen: The combinations that are wanted; None for all of them.
     """
     part = keyed([*keys, value], query.where, schema.domain, prefix=False)
@@ -73,7 +74,8 @@ def compile_keys(
     for new, old in enumerate(wanted):
         place[old * size : (old + 1) * size] = np.arange(new * size, (new + 1) * size)
     kept = Part(part.block, place[part.column], len(wanted) * size)
-    return _finished([kept], tuple(key.name for key in keys), tuple(labels[i] for i in wanted), query, schema)
+    found = _finished([kept], tuple(key.name for key in keys), tuple(labels[i] for i in wanted), query, schema)
+    return replace(found, value_step=step)
 
 
 def _some(every: Compiled, workload: SomeGroups, query: Query, schema: TableSchema) -> Compiled:

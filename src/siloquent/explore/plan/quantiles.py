@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-
-import numpy as np
 
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.explore.measure.base import Affords, Priced, Wanted
 from siloquent.explore.measure.quantile import Ranked, each_beta, price_exponential, price_flip, total_change
 from siloquent.explore.measure.ranks import price_ranks
 from siloquent.explore.plan.compiled import Compiled
-from siloquent.explore.plan.keys import keys_of
+from siloquent.explore.plan.keys import keys_of, value_key
 from siloquent.explore.plan.lookups import resolved
 from siloquent.explore.plan.planner import (
     MOST_UNITS,
@@ -31,7 +30,6 @@ from siloquent.explore.plan.planner import (
     fullest,
 )
 from siloquent.explore.plan.predicates import compile_keys
-from siloquent.explore.plan.space import Key
 from siloquent.explore.spec.aggregates import Quantile, Ranks
 from siloquent.explore.spec.query import Accuracy, GroupBy, Query, SomeGroups, Spend
 from siloquent.explore.spec.sql import EVERY_ROW
@@ -39,6 +37,9 @@ from siloquent.maths import promises
 from siloquent.privacy import Cost, accountant, digits
 from siloquent.schema import MOST_CELLS, Attribute, TableSchema
 
+LEAST_VALUES = 100
+_TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 14_400, 21_600, 43_200)
+"""Seconds that divide a minute, an hour or a day."""
 MOST_RANKED = 1_024
 """Values of all groups, and values times quantiles, up to which one measurement for several quantiles is sought."""
 
@@ -63,8 +64,8 @@ def plan_quantile(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
     if isinstance(query.promise, Accuracy):
         alpha = error_bound(query.promise, schema)
     else:
-        alpha = _least_error(compiled, aggregate, attribute, beta, schema, allowed_cost(query.promise, schema))
-    ranked = Ranked(aggregate.fraction, attribute.steps, alpha, beta)
+        alpha = _least_error(compiled, aggregate, beta, schema, allowed_cost(query.promise, schema))
+    ranked = Ranked(aggregate.fraction, compiled.values, alpha, beta)
     candidates = _candidates(compiled, ranked, schema)
     chosen = candidates[0]
     if chosen.cost.amount > left.amount:
@@ -169,11 +170,6 @@ def _ordered(attribute: Attribute) -> Attribute:
         )
     if attribute.steps == 1:
         raise RequestError(f"{attribute.name!r} has one declared value, so that is every quantile.", fix="COUNT(*)")
-    if attribute.steps > MOST_CELLS:
-        raise RequestError(
-            f"{attribute.name!r} has {attribute.steps:,} declared values; a quantile chooses among {MOST_CELLS:,}.",
-            fix="declare a coarser grid",
-        )
     return attribute
 
 
@@ -185,11 +181,69 @@ def _compiled(query: Query, schema: TableSchema, attribute: Attribute) -> Compil
     if not isinstance(every, GroupBy) and every != EVERY_ROW:
         raise RequestError("Quantiles are asked for groups.", fix=f"SELECT MEDIAN({attribute.name}) .. GROUP BY")
     keys = keys_of(every, schema.domain) if isinstance(every, GroupBy) else []
-    places = np.append(np.arange(attribute.size), -1)
-    places[attribute.steps : attribute.size] = -1  # NULL's own cell is no value
     chosen = workload.chosen if isinstance(workload, SomeGroups) else None
-    value = Key(attribute.name, places, tuple(range(attribute.steps)), attribute.name)
-    return compile_keys(keys, value, query, schema, chosen=chosen)
+    if attribute.steps <= MOST_CELLS:
+        with suppress(RequestError):  # too many cells: the same is found below, with fewer
+            return compile_keys(keys, value_key(attribute, 1), query, schema, chosen=chosen)
+    alone = compile_keys(keys, value_key(attribute, attribute.steps), query, schema, chosen=chosen)
+    block = alone.parts[0].block
+    others = block.size // block.shape[block.attributes.index(attribute.name)]
+    step = _step_for(attribute, MOST_CELLS // (2 * others))
+    return compile_keys(keys, value_key(attribute, step), query, schema, chosen=chosen, step=step)
+
+
+def _step_for(attribute: Attribute, most: int) -> int:
+    """The smallest step, in declared values, that a person would choose and that makes at most ``most`` steps.
+
+    1, 2, 5, 10, 20, 50, .. values; of dates, whole parts of a minute, an hour and a day.
+
+    Raises:
+        RequestError: there would be so few steps that a quantile says nothing.
+    """
+    if most < LEAST_VALUES:
+        raise RequestError(
+            f"The groups leave room for fewer than {LEAST_VALUES} values of {attribute.name!r} in each.",
+            fix="GROUP BY fewer or coarser keys",
+        )
+    usual: list[int] = [first * 10**power for power in range(15) for first in (1, 2, 5)]
+    grid = int(attribute.grid or 1) if attribute.is_temporal else 1
+    sizes = [*_TIMES, *(86_400 * days for days in usual)] if attribute.is_temporal else usual
+    steps = [size // grid for size in sizes if size % grid == 0]
+    return next(step for step in [*steps, *usual] if -(-attribute.steps // step) <= most)
+
+
+def steps_in_words(plans: Sequence[Plan]) -> list[str]:
+    """What is said of the quantiles among ``plans`` that are chosen among steps of several declared values."""
+    chosen = [(one, one.query.aggregate) for one in plans]
+    texts = [
+        steps_text(one.compiled, one.schema.domain[aggregate.attribute])
+        for one, aggregate in chosen
+        if isinstance(aggregate, (Quantile, Ranks))
+    ]
+    return list(dict.fromkeys(filter(None, texts)))
+
+
+def steps_text(compiled: Compiled, attribute: Attribute) -> str:
+    """What an answer says of a quantile that is chosen among steps of several declared values; empty for others."""
+    if compiled.value_step == 1:
+        return ""
+    size = compiled.value_step * Fraction(attribute.grid or 1)
+    width = _time_text(int(size)) if attribute.is_temporal else _number_text(size)
+    return (
+        f"{attribute.name!r} has {attribute.steps:,} declared values, so quantiles of it come in steps of {width}: "
+        "each is the first value of its step, and its rank is promised for some value in that step."
+    )
+
+
+def _number_text(size: Fraction) -> str:
+    return f"{Decimal(size.numerator) / Decimal(size.denominator):,f}"
+
+
+def _time_text(seconds: int) -> str:
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds % length == 0:
+            return f"{seconds // length:,} {unit}{'' if seconds == length else 's'}"
+    return f"{seconds:,} seconds"
 
 
 def _candidates(compiled: Compiled, ranked: Ranked, schema: TableSchema) -> list[Candidate]:
@@ -199,9 +253,7 @@ def _candidates(compiled: Compiled, ranked: Ranked, schema: TableSchema) -> list
     return sorted(found, key=lambda one: (one.cost.amount, one.priced.name))
 
 
-def _least_error(
-    compiled: Compiled, aggregate: Quantile, attribute: Attribute, beta: float, schema: TableSchema, allowed: Cost
-) -> Fraction:
+def _least_error(compiled: Compiled, aggregate: Quantile, beta: float, schema: TableSchema, allowed: Cost) -> Fraction:
     """The smallest error in rows of rank that ``allowed`` pays for."""
     share = aggregate.fraction
     change = total_change(compiled, share)
@@ -214,8 +266,8 @@ def _least_error(
     flip = budget if pure else _root_below(2 * budget)
     select = budget if pure else _root_below(8 * budget)
     laws: list[tuple[promises.PermuteAndFlip | promises.ExponentialSelect, Fraction]] = [
-        (promises.PermuteAndFlip(attribute.steps), flip),
-        (promises.ExponentialSelect(attribute.steps), select),
+        (promises.PermuteAndFlip(compiled.values), flip),
+        (promises.ExponentialSelect(compiled.values), select),
     ]
     found = []
     for law, epsilon in laws:

@@ -50,7 +50,7 @@ class Known:
 class Recall:
     """What may be drawn from, oldest first.
 
-    ``changed``: the newest entry that is passed over since the source is another one now; 0 if there is none.
+    ``changed``: the newest entry that is passed over since it is about other rows; 0 if there is none.
     """
 
     known: tuple[Known, ...] = ()
@@ -86,10 +86,10 @@ class Recall:
 
     def passed_over(self, version: int) -> str:
         """What to say where answers are not drawn from because the owner has raised the version; empty without any."""
-        old = [one.source for one in self.known if one.past is not None and one.past.version != version]
-        if not old or any(one.past is not None and one.past.version == version for one in self.known):
+        versions = {one.past.version for one in self.known if one.past is not None}
+        if not versions or version in versions:
             return ""
-        return f"the rows are declared as version {version}: earlier answers are about others, and are not drawn from"
+        return f"the rows are declared as version {version}: answers about other versions are not drawn from"
 
     def repeats(self, question: str, labels: frozenset[Label]) -> Known | None:
         """The newest answer to just that question whose promise holds in one of these ways."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from siloquent.explore.plan.past import Piece
 from siloquent.explore.plan.telling import most_telling
 from siloquent.explore.spec.footprint import Area, Integers
+from siloquent.schema import Classes, ClassRuns
 
 MOST_CELLS = 2_000
 Reals = NDArray[np.float64]
@@ -104,9 +105,7 @@ class Grid:
         cell = np.zeros([1] * len(names), dtype=np.int64)
         lost = np.zeros([1] * len(names), dtype=bool)
         for name, classes, size in zip(area.attributes, area.classes, area.shape, strict=True):
-            refined = self.classes[name]
-            own = np.empty(int(refined.max(initial=0)) + 1, dtype=np.int64)
-            own[refined] = classes  # constant on every refined class
+            own = _coarser(classes, self.classes[name])
             along = [1] * len(names)
             along[names.index(name)] = -1
             cell = cell * size + np.maximum(own, 0).reshape(along)
@@ -115,11 +114,30 @@ class Grid:
         return np.ascontiguousarray(np.broadcast_to(found, shape)).reshape(-1)
 
 
-def _joint(one: Integers, other: Integers) -> Integers:
+def _coarser(classes: Classes, refined: Classes) -> Integers:
+    """Which of ``classes`` each of the refined ones lies in."""
+    own = np.empty(int(refined.max(initial=0)) + 1, dtype=np.int64)
+    if isinstance(refined, ClassRuns):
+        own[refined.classes] = classes[refined.starts]
+    elif isinstance(classes, ClassRuns):
+        raise AssertionError("an attribute is kept by runs or by cells, as it is declared")
+    else:
+        own[refined] = classes
+    return own
+
+
+def _joint(one: Classes, other: Classes) -> Classes:
     """Classes that both maps tell apart; equal maps, which are common, cost a comparison."""
+    if isinstance(one, ClassRuns) or isinstance(other, ClassRuns):
+        assert isinstance(one, ClassRuns)  # an attribute is declared alike in both
+        assert isinstance(other, ClassRuns)
+        starts = np.union1d(one.starts, other.starts)
+        return ClassRuns(starts, _joint(one[starts], other[starts]), one.length)  # type: ignore[arg-type]
     return one if np.array_equal(one, other) else _from_zero(one * (int(other.max(initial=0)) + 1) + other)
 
 
-def _from_zero(classes: Integers) -> Integers:
+def _from_zero(classes: Classes) -> Classes:
     """The same classes, numbered without gaps."""
+    if isinstance(classes, ClassRuns):
+        return ClassRuns(classes.starts, np.unique(classes.classes, return_inverse=True)[1], classes.length)
     return np.asarray(np.unique(classes, return_inverse=True)[1], dtype=np.int64).reshape(-1)

@@ -20,7 +20,7 @@ from siloquent.explore.plan.compiled import Integers
 from siloquent.explore.plan.numbers import Values, commensurate
 from siloquent.explore.spec.forms import attribute_of
 from siloquent.explore.spec.predicate import And, Compare, Expression, Not, Or, Predicate
-from siloquent.schema import Block, Domain
+from siloquent.schema import Block, Classes, Domain
 
 MAX_TRUTHS = 2 * 10**9
 """Tests times the cells in which they are put together."""
@@ -30,10 +30,10 @@ max_truths: ContextVar[int] = ContextVar("max_truths", default=MAX_TRUTHS)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Key:
-    """One way to part the cells of an attribute: ``groups`` of each cell, shape (size + 1,), -1 for none."""
+    """One way to part the cells of an attribute: ``groups`` of each cell and OUTSIDE, -1 for none."""
 
     attribute: str
-    groups: Integers
+    groups: Runs
     labels: tuple[Any, ...]
     name: str
 
@@ -80,7 +80,7 @@ class Space:
         self.domain = domain
         signatures: dict[str, list[Runs]] = {key.attribute: [] for key in keys}
         for key in keys:
-            signatures[key.attribute].append(Runs.of(key.groups))
+            signatures[key.attribute].append(key.groups)
         self._atoms: dict[tuple[Test, str], Runs] = {}
         self._pairs: dict[tuple[Test, str], Values] = {}
         check_work([(test, self.domain[name]) for test in tests for name in sorted(self._names(test))])
@@ -89,7 +89,7 @@ class Space:
         order = {name: place for place, name in enumerate(domain.names)}
         self.names = tuple(sorted(signatures, key=order.__getitem__))
         self._first: dict[str, Integers] = {}
-        classes = []
+        classes: list[Classes] = []
         for name in self.names:
             found, self._first[name] = classes_of(signatures[name], domain[name].size)
             classes.append(found)
@@ -121,6 +121,10 @@ class Space:
             (other,) = (found[left] for left in found if left != name)
             signatures.setdefault(name, []).append(Runs.of(_places_among(values, other)))
 
+    def groups(self, key: Key) -> Integers:
+        """The groups of ``key``, one entry a class, laid along its attribute's axis of the block."""
+        return self._laid(key.attribute, key.groups.at(self._first[key.attribute]))
+
     def along(self, name: str, vector: NDArray[Any]) -> NDArray[Any]:
         """A vector over an attribute's cells, one entry a class, laid along the attribute's axis of the block."""
         return self._laid(name, vector[self._first[name]])
@@ -147,9 +151,7 @@ class Space:
     def _test(self, test: Test) -> Truth:
         names = [self.domain[name].name for side in _sides(test) if (name := attribute_of(side)) is not None]
         if len(set(names)) == 1:
-            runs = self._atoms[test, names[0]]
-            inside = np.searchsorted(runs.starts, self._first[names[0]], side="right") - 1
-            return self._laid(names[0], runs.values[inside])
+            return self._laid(names[0], self._atoms[test, names[0]].at(self._first[names[0]]))
         assert isinstance(test, Compare)
         left, right = (self._pairs[test, name] for name in names)
         # An unlisted value of a category is not known, so the comparison is UNKNOWN there: two of them may be equal.

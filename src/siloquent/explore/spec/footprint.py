@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.schema import Classes, ClassRuns
+
 Integers = NDArray[np.int64]
 
 
@@ -26,7 +28,7 @@ class Area:
     attributes: tuple[str, ...]
     declared: tuple[str, ...]
     shape: tuple[int, ...]
-    classes: tuple[Integers, ...]
+    classes: tuple[Classes, ...]
     column: Integers
 
     def to_plain(self) -> dict[str, Any]:
@@ -35,7 +37,7 @@ class Area:
             "attributes": list(self.attributes),
             "declared": list(self.declared),
             "shape": list(self.shape),
-            "classes": [packed(classes) for classes in self.classes],
+            "classes": [_packed_classes(classes) for classes in self.classes],
             "column": packed(self.column),
         }
 
@@ -46,7 +48,7 @@ class Area:
             attributes=tuple(str(name) for name in plain["attributes"]),
             declared=tuple(str(digest) for digest in plain["declared"]),
             shape=tuple(int(size) for size in plain["shape"]),
-            classes=tuple(unpacked(text) for text in plain["classes"]),
+            classes=tuple(_unpacked_classes(one) for one in plain["classes"]),
             column=unpacked(plain["column"]),
         )
 
@@ -87,6 +89,19 @@ class Footprint:
             ),
             rounded=bool(plain["rounded"]),
         )
+
+
+def _packed_classes(classes: Classes) -> Any:
+    """Text, or by runs for an attribute with very many values."""
+    if not isinstance(classes, ClassRuns):
+        return packed(classes)
+    return {"starts": packed(classes.starts), "classes": packed(classes.classes), "length": classes.length}
+
+
+def _unpacked_classes(plain: Any) -> Classes:
+    if isinstance(plain, str):
+        return unpacked(plain)
+    return ClassRuns(unpacked(plain["starts"]), unpacked(plain["classes"]), int(plain["length"]))
 
 
 def packed(numbers: Integers) -> str:

@@ -105,11 +105,11 @@ def payload_of(parts: Sequence[Measured], *, request: str = "", changed: int = 0
     """What the ledger keeps of the measurements that one permit paid for, one or several, and of what was asked.
 
     Args:
-        changed: The newest entry that was passed over, since the rows are others now.
+        changed: The newest entry that was passed over, since it is about other rows.
     """
     asked: dict[str, Any] = {"request": request} if request else {}
     if changed:
-        asked["changed"] = changed
+        asked["other_rows"] = changed
     plain = parts[0]._plain() if len(parts) == 1 else {"parts": [part._plain() for part in parts]}
     return _bytes({"format": 1, **asked, **plain})
 
@@ -123,20 +123,20 @@ def request_in(payload: bytes) -> str:
         return ""
 
 
-def changed_in(payload: bytes) -> int:
-    """The newest entry that the answer passed over since its rows were others; 0 without any."""
+OTHER_ROWS = "earlier answers about other rows than the source holds now are not drawn from"
+"""What an answer says where some were passed over. It names no entry: rows may be replaced, and come back."""
+
+
+def changed_text(payload: bytes) -> str:
+    """What the answer says of earlier ones that are about other rows, in the words of its time; empty without any."""
     try:
-        found = json.loads(payload).get("changed", 0)
+        plain = json.loads(payload)
+        before, now = plain.get("changed", 0), plain.get("other_rows", 0)
     except (ValueError, AttributeError):
-        return 0
-    return found if isinstance(found, int) else 0
-
-
-def changed_text(entry: int) -> str:
-    """What owner and answer are told once the rows are others than those of ``entry``; empty for 0."""
-    if not entry:
         return ""
-    return f"the source has changed since entry {entry}, so nothing is drawn from it: declare a new version"
+    if before and isinstance(before, int):
+        return f"the source has changed since entry {before}, so nothing is drawn from it: declare a new version"
+    return OTHER_ROWS if now else ""
 
 
 def measurements(payload: bytes) -> tuple[Measured, ...]:
