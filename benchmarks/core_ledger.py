@@ -51,6 +51,8 @@ def rows(options: Options) -> Iterator[Row]:
         yield changes_missed(11 if options.quick else 1)
     if options.wants("ledger-accounts"):
         yield accounts_looked_at(200 if options.quick else 1_000)
+    if options.wants("ledger-retry"):
+        yield retried(5_000 if options.quick else 50_000)
     if options.wants("ledger-verify"):
         yield verify_rate(20_000 if options.quick else 200_000)
     if not options.quick and options.wants("ledger-flat"):
@@ -200,6 +202,27 @@ def accounts_looked_at(accounts: int) -> Row:
 def _charge_seconds(ledger: Ledger) -> float:
     begin = time.process_time()
     ledger.reserve(TABLE, CHARGE, key=None, digest=DIGEST)
+    return time.process_time() - begin
+
+
+def retried(entries: int) -> Row:
+    """What it takes to look up an open permit under its key again and again, many entries later."""
+    medians = []
+    with folder_on_disk() as folder:
+        for later in (0, entries):
+            place = Place.made(folder / str(later), PLENTY)
+            with place.opened() as ledger:
+                ledger.reserve(TABLE, CHARGE, key="old", digest=DIGEST)
+            grow(place, later + 2)
+            with place.opened() as ledger:
+                medians.append(median(_look_up_seconds(ledger) for _ in range(50)))
+    how = f"CPU to find an open permit by its key after {entries:,} more entries over that after none: median of 50"
+    return Row("ledger-retry", ours=medians[1] / medians[0], goal=1.2, unit="x", how=how)
+
+
+def _look_up_seconds(ledger: Ledger) -> float:
+    begin = time.process_time()
+    ledger.held(TABLE, key="old", digest=DIGEST)
     return time.process_time() - begin
 
 

@@ -240,6 +240,10 @@ class Ledger(Protocol):
         """The newest entry's seq and hash."""
         ...
 
+    def has(self, head: Head) -> bool:
+        """Whether entry ``head.seq`` has this hash: if so, all entries up to it are those that were there before."""
+        ...
+
     def upgrade(self) -> bool:
         """Bring tables of an earlier revision to this one's, in one transaction, and tie the accounts to the chain.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import insort
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -25,9 +26,14 @@ def genesis(ledger_id: str) -> str:
 
 def seal(prev: str, seq: int, body: str) -> str:
     """The hash of an entry: SHA-256 of 0x00, the hash before it, its seq as 8 bytes, and its body."""
+    return seal_after(bytes.fromhex(prev), seq, body).hex()
+
+
+def seal_after(prev: bytes, seq: int, body: str) -> bytes:
+    """``seal``, from and to the bytes of hashes."""
     # surrogateescape: bytes that are no UTF-8 were read so, and count as the bytes they are.
     text = body.encode("utf-8", "surrogateescape")
-    return hashlib.sha256(ENTRY_PREFIX + bytes.fromhex(prev) + seq.to_bytes(8, "big") + text).hexdigest()
+    return hashlib.sha256(b"%b%b%b%b" % (ENTRY_PREFIX, prev, seq.to_bytes(8, "big"), text)).digest()
 
 
 class AccountsHash:
@@ -46,6 +52,7 @@ class AccountsHash:
         self._lines: dict[str, dict[str, str]] = {}  # of each table, its accounts' by their names
         self._fixed: dict[str, tuple[str, str]] = {}  # of each account, its table, and its line but for what is spent
         self._tables: dict[str, bytes] = {}
+        self._order: list[str] = []  # of the tables' names
         self._stale: set[str] = set()
         for account in accounts:
             self.put(account)
@@ -73,7 +80,9 @@ class AccountsHash:
         """``put`` without making an account of it: a ledger may have thousands, and looks at all of them."""
         texts = (name, parent or "", accountant, unit, adjacency, successor or "")
         table = name.partition("/")[0]
-        self._lines.setdefault(table, {})
+        if table not in self._lines:
+            self._lines[table] = {}
+            insort(self._order, table)
         self._fixed[name] = (table, _JSON((*texts, int(disclosures), limit, limit_delta))[:-1])
         self.spend(name, spent, spent_delta)
 
@@ -87,11 +96,12 @@ class AccountsHash:
         """The hash in hexadecimal."""
         for table in self._stale:
             lines = self._lines[table]
-            text = "\n".join([lines[name] for name in sorted(lines)])
+            ordered = sorted(lines) if len(lines) > 1 else lines  # thousands of entries are about one account
+            text = "\n".join([lines[name] for name in ordered])
             self._tables[table] = hashlib.sha256(b"\x02" + text.encode("utf-8", "surrogateescape")).digest()
         self._stale.clear()
         whole = self._start.copy()
-        whole.update(b"".join([self._tables[table] for table in sorted(self._tables)]))
+        whole.update(b"".join([self._tables[table] for table in self._order]))
         return whole.hexdigest()
 
 

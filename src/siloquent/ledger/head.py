@@ -104,7 +104,8 @@ class HeadFile:
             )
         if noted is None or noted.seq == 0:
             return
-        entry = books.entry(noted.seq)
+        newest = books.newest()
+        entry = newest if newest is not None and newest.seq == noted.seq else books.entry(noted.seq)
         if entry is None or entry.hash != noted.hash:
             raise LedgerRolledBack(
                 f"The ledger has no entry {noted.seq} with the hash that {self.path.name} notes: "

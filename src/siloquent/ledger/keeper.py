@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from siloquent.errors import BudgetExceeded, KeyReused, LedgerError, NotAllowed
@@ -16,9 +17,9 @@ from siloquent.ledger.base import Account, Entry, Head, Permit, Stored
 from siloquent.ledger.books import AnswerRow, Books, EntryRow, PermitRow
 from siloquent.ledger.chain import canonical, entry_of, now, seal
 from siloquent.ledger.checkpoint import Checkpoint
+from siloquent.ledger.open_permits import OpenPermits
 from siloquent.ledger.recall import (
     MARK,
-    answer_of,
     facts_in,
     facts_of,
     id_of_permit,
@@ -27,7 +28,6 @@ from siloquent.ledger.recall import (
     recall,
     recognise,
     require_chain,
-    require_unsettled,
     require_whole,
     seq_of_permit,
     stored_from,
@@ -47,6 +47,10 @@ class Keeper(ABC):
     @abstractmethod
     def id(self) -> str:
         """The ledger's random name."""
+
+    @cached_property
+    def _open_permits(self) -> OpenPermits:
+        return OpenPermits()
 
     @abstractmethod
     def _write(self, point: str) -> AbstractContextManager[Books]:
@@ -133,11 +137,12 @@ class Keeper(ABC):
         self, account: str, event: Event, *, key: str | None, digest: str, source_mark: str = ""
     ) -> Permit | Stored:
         text = rules.text_of(event)
+        is_new = key is None
         fresh = secrets.token_hex(16)  # allowed: a name
         key = fresh if key is None else rules.check_text("key", key, rules.LONGEST_KEY)
         rules.check_text("digest", digest, rules.LONGEST_KEY)
         with self._change("reserve") as books:
-            known = books.permit(key=key)
+            known = None if is_new else books.permit(key=key)
             if known is not None:
                 return self._standing(books, _same_request(known, account, digest))
             row = PermitRow(books.head().seq + 1, account, key, digest)
@@ -181,14 +186,14 @@ class Keeper(ABC):
 
     def _standing(self, books: Books, row: PermitRow) -> Permit | Stored:
         """What a permit that exists stands for by now: its answer, or still itself."""
-        facts, answer = facts_of(books, row), answer_of(books, row)
+        facts, answer = facts_of(books, row), self._open_permits.answer_of(books, row)
         return permit_of(row, facts) if answer is None else recall(self.id, books, answer)
 
     def settle(self, permit: Permit, event: Event, payload: bytes, *, source_mark: str | None = None) -> Stored:
         text = rules.text_of(event)
         with self._change("settle") as books:
             row, reserved = recognise(books, permit)
-            answer = answer_of(books, row)
+            answer = self._open_permits.answer_of(books, row)
             if answer is not None:
                 return recall(self.id, books, answer)
             line = line_of(books, row.account)
@@ -229,12 +234,12 @@ class Keeper(ABC):
             row = books.permit(seq=seq_of_permit(permit_id))
             if row is None:
                 raise NotAllowed(f"No permit {permit_id!r} was given.", fix="reserve first")
-            require_unsettled(books, row)
+            self._open_permits.require_unsettled(books, row)
             return permit_of(row, facts_of(books, row))
 
     def require_open(self, permit: Permit, *, account: str | None = None) -> None:
         with self._read() as books:
-            require_unsettled(books, recognise(books, permit)[0])
+            self._open_permits.require_unsettled(books, recognise(books, permit)[0])
         if account is not None and not f"{permit.account}/".startswith(f"{account}/"):
             raise NotAllowed(f"Permit {permit.id} is of {permit.account!r}, not of {account!r}.", fix="reserve there")
 
@@ -262,6 +267,11 @@ class Keeper(ABC):
     def head(self) -> Head:
         with self._read() as books:
             return books.head()
+
+    def has(self, head: Head) -> bool:
+        with self._read() as books:
+            entry = books.entry(head.seq)
+        return entry is not None and entry.hash == head.hash
 
     # Checking
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from siloquent.errors import ChainBroken, NotAllowed, RequestError, UnknownName
 from siloquent.ledger.base import Account, Permit, Receipt, Stored
-from siloquent.ledger.books import AnswerRow, Books, EntryRow, PermitRow, all_entries
+from siloquent.ledger.books import AnswerRow, Books, EntryRow, PermitRow
 from siloquent.ledger.chain import AccountsHash, seal
 from siloquent.ledger.verify import verify
 from siloquent.privacy.accountants import Cost
@@ -16,7 +16,7 @@ from siloquent.privacy.events import event_from_json
 
 MARK = "source_mark"
 """The field of reserve and settle entries that says which rows they are about."""
-_FIX = "siloquent ledger verify"
+FIX = "siloquent ledger verify"
 
 
 def line_of(books: Books, name: str) -> list[Account]:
@@ -43,7 +43,7 @@ def facts_in(entry: EntryRow) -> dict[str, Any]:
     except (ValueError, TypeError, AttributeError, OverflowError):  # of a type or text that no ledger writes
         facts = None
     if not isinstance(facts, dict):
-        raise ChainBroken(f"Entry {entry.seq} was changed.", seq=entry.seq, fix=_FIX)
+        raise ChainBroken(f"Entry {entry.seq} was changed.", seq=entry.seq, fix=FIX)
     return facts
 
 
@@ -55,10 +55,10 @@ def entry_at(books: Books, seq: int) -> EntryRow:
     """
     found = books.entry_and_next(seq)
     if not found or found[0].seq != seq:
-        raise ChainBroken(f"Entry {seq} is missing.", seq=seq, fix=_FIX)
+        raise ChainBroken(f"Entry {seq} is missing.", seq=seq, fix=FIX)
     facts_in(found[0])
     if len(found) > 1 and found[1].prev != found[0].hash:
-        raise ChainBroken(f"Entry {seq + 1} does not follow the one before it.", seq=seq + 1, fix=_FIX)
+        raise ChainBroken(f"Entry {seq + 1} does not follow the one before it.", seq=seq + 1, fix=FIX)
     return found[0]
 
 
@@ -71,7 +71,7 @@ def facts_of(books: Books, row: PermitRow) -> dict[str, Any]:
     facts = facts_in(entry_at(books, row.seq))
     given = tuple(facts.get(name) for name in ("kind", "account", "key", "digest"))
     if given != ("reserve", row.account, row.key, row.digest):
-        raise ChainBroken(f"The permit of entry {row.seq} was changed.", seq=row.seq, fix=_FIX)
+        raise ChainBroken(f"The permit of entry {row.seq} was changed.", seq=row.seq, fix=FIX)
     return facts
 
 
@@ -91,10 +91,10 @@ def require_chain(ledger: str, books: Books) -> None:
             require_whole(ledger, books)
         elif kept != books.accounts_hash():
             raise ChainBroken(
-                f"Accounts have limits, totals or settings that entry {seq} does not give them.", seq=seq, fix=_FIX
+                f"Accounts have limits, totals or settings that entry {seq} does not give them.", seq=seq, fix=FIX
             )
     except (ValueError, TypeError, AttributeError, RequestError):  # numbers that no account has
-        raise ChainBroken("Accounts hold values that no ledger writes.", seq=seq, fix=_FIX) from None
+        raise ChainBroken("Accounts hold values that no ledger writes.", seq=seq, fix=FIX) from None
 
 
 def permit_of(row: PermitRow, facts: dict[str, Any]) -> Permit:
@@ -111,7 +111,7 @@ def require_whole(ledger: str, books: Books) -> None:
     """
     verdict = verify(ledger, books, None)
     if not verdict.ok:
-        raise ChainBroken(verdict.problem, seq=verdict.first_bad_seq or verdict.entries, fix=_FIX)
+        raise ChainBroken(verdict.problem, seq=verdict.first_bad_seq or verdict.entries, fix=FIX)
 
 
 def recognise(books: Books, permit: Permit) -> tuple[PermitRow, dict[str, Any]]:
@@ -128,40 +128,6 @@ def recognise(books: Books, permit: Permit) -> tuple[PermitRow, dict[str, Any]]:
     return row, facts
 
 
-def require_unsettled(books: Books, row: PermitRow) -> None:
-    """Refuse a permit whose one measurement was made."""
-    if answer_of(books, row) is not None:
-        raise NotAllowed(
-            f"Permit {id_of_permit(row.seq)} is settled: one permit, one measurement.",
-            fix="the same key gives the stored answer",
-        )
-
-
-def answer_of(books: Books, row: PermitRow) -> AnswerRow | None:
-    """The answer of a permit, None while it is open.
-
-    Open is what no entry settles: an answer that was taken away would else be measured again, for nothing.
-
-    Raises:
-        ChainBroken: An entry settles the permit, and the answer is gone; or the entries after it do not follow.
-    """
-    answer = books.answer(row.seq)
-    if answer is not None:
-        return answer
-    before, sign = entry_at(books, row.seq), f'"permit":{row.seq},'
-    for entry in all_entries(books, row.seq):
-        if entry.seq != before.seq + 1 or entry.prev != before.hash:
-            raise ChainBroken(f"Entry {before.seq + 1} was changed or is missing.", seq=before.seq + 1, fix=_FIX)
-        facts = facts_in(entry)
-        if sign in entry.body and (facts.get("kind"), facts.get("permit")) == ("settle", row.seq):
-            answer = books.answer(row.seq)  # it may have been settled since the first look
-            if answer is None:
-                raise ChainBroken(f"The answer of entry {entry.seq} is missing.", seq=entry.seq, fix=_FIX)
-            return answer
-        before = entry
-    return None
-
-
 def recall(ledger: str, books: Books, answer: AnswerRow) -> Stored:
     """The settled answer, as it was given the first time."""
     return stored_from(ledger, answer, entry_at(books, answer.seq))
@@ -176,7 +142,7 @@ def stored_from(ledger: str, answer: AnswerRow, entry: EntryRow) -> Stored:
     facts = facts_in(entry)
     whole = isinstance(answer.payload, bytes) and hashlib.sha256(answer.payload).hexdigest() == facts.get("payload")
     if not whole or (facts.get("kind"), facts.get("permit")) != ("settle", answer.permit):
-        raise ChainBroken("A stored answer was changed.", seq=answer.seq, fix=_FIX)
+        raise ChainBroken("A stored answer was changed.", seq=answer.seq, fix=FIX)
     before, table_before, paid = (Cost(*facts[name]) for name in ("before", "table_before", "cost"))
     return Stored(
         permit_id=id_of_permit(answer.permit),

@@ -5,10 +5,13 @@ Running totals stand in ``account``; nothing is ever summed over entries, so a c
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam, select
+from sqlalchemy.exc import DBAPIError
 
 from siloquent.errors import ChainBroken
 from siloquent.ledger.base import Account, Head
@@ -84,11 +87,14 @@ KEPT_FOR_EVER = (LEDGER, ENTRY, PERMIT, ANSWER)
 """Tables whose rows are never changed or removed; each database has triggers that say so."""
 
 _LARGEST = 2**63 - 1
+_NO_TEXT = "Could not decode to UTF-8"
+_as_written = partial(str, encoding="utf-8", errors="surrogateescape")
+"""Bytes that are no text are looked at, and refused, by who reads them; reading everything so takes twice as long."""
 
 # Built once: SQLAlchemy then finds their compiled text at once.
 _NEWEST = select(ENTRY).order_by(ENTRY.c.seq.desc()).limit(1)
 _ACCOUNTS = select(ACCOUNT).order_by(ACCOUNT.c.name)
-_LINE = select(ACCOUNT).where(ACCOUNT.c.name.in_(bindparam("names", expanding=True)))
+_ACCOUNT_OF = select(ACCOUNT).where(ACCOUNT.c.name == bindparam("name"))
 _PERMIT_OF_KEY = select(PERMIT).where(PERMIT.c.key == bindparam("key"))
 _PERMIT_OF_SEQ = select(PERMIT).where(PERMIT.c.seq == bindparam("seq"))
 _ANSWER_OF = select(ANSWER).where(ANSWER.c.permit == bindparam("permit"))
@@ -128,19 +134,34 @@ class SqlBooks:
         self._connection, self._ledger = connection, ledger
         # As this transaction leaves them: nobody else writes meanwhile.
         self._head: Head | None = None
+        self._newest: EntryRow | None = None
         self._accounts: dict[str, Any] = {}  # rows of all accounts, once they were hashed
         self._hash: AccountsHash | None = None
 
-    def _rows(self, statement: sa.Select[Any], **values: object) -> list[Any]:
-        return list(self._connection.execute(statement, values).all())
+    def _rows(self, statement: sa.Executable, **values: object) -> list[Any]:
+        """All rows of ``statement``, as the driver gives them.
 
-    def _page(self, statement: sa.Select[Any], **values: object) -> list[Any]:
-        """Rows as the driver gives them: for pages, making SQLAlchemy's own costs more than hashing them."""
-        with self._connection.execute(statement, values) as result:
-            return list(result.cursor.fetchall())
+        Not through SQLAlchemy where the driver takes values by their order, as SQLite's does: it takes several times as
+        long as SQLite for one of these short statements.
+        """
+        known = _prepared(statement, self._connection.dialect, tuple(values))
+        if known is None:
+            result = self._connection.execute(statement, values)
+            return list(result.fetchall()) if result.returns_rows else []
+        text, ordered = known
+        driver: Any = self._connection.connection.dbapi_connection
+        given, errors = ordered(values), driver.Error
+        try:
+            return list(driver.execute(text, given).fetchall())
+        except errors as failed:
+            if _NO_TEXT not in str(failed):
+                raise DBAPIError.instance(text, given, failed, errors) from failed
+            driver.text_factory = _as_written
+            return list(driver.execute(text, given).fetchall())
 
-    def _row(self, statement: sa.Select[Any], **values: object) -> Any:
-        return self._connection.execute(statement, values).first()
+    def _row(self, statement: sa.Executable, **values: object) -> Any:
+        """The one row of ``statement``, None without any."""
+        return next(iter(self._rows(statement, **values)), None)
 
     def head(self) -> Head:
         if self._head is None:
@@ -149,12 +170,14 @@ class SqlBooks:
         return self._head
 
     def newest(self) -> EntryRow | None:
-        row = self._row(_NEWEST)
-        return EntryRow(*row) if row else None
+        if self._newest is None:
+            row = self._row(_NEWEST)
+            self._newest = EntryRow(*row) if row else None
+        return self._newest
 
     def accounts_hash(self) -> str:
         if self._hash is None:
-            rows = [_AccountRow._make(row) for row in self._page(_ACCOUNTS)]
+            rows = [_AccountRow._make(row) for row in self._rows(_ACCOUNTS)]
             self._hash = AccountsHash(self._ledger, ())
             for row in rows:
                 self._hash.put_facts(*_facts(row))
@@ -163,12 +186,15 @@ class SqlBooks:
 
     def accounts(self) -> list[Account]:
         # Databases sort text in their own ways; names are to stand in the same order everywhere.
-        return sorted((_account(row) for row in self._rows(_ACCOUNTS)), key=lambda account: account.name)
+        return sorted(
+            (_account(_AccountRow._make(row)) for row in self._rows(_ACCOUNTS)), key=lambda account: account.name
+        )
 
     def line(self, name: str) -> list[Account]:
         found = self._accounts
         if self._hash is None:
-            found = {row.name: row for row in self._rows(_LINE, names=list(lineage(name)))}
+            rows = (self._row(_ACCOUNT_OF, name=above) for above in lineage(name))
+            found = {row[0]: _AccountRow._make(row) for row in rows if row is not None}
         return [_account(found[above]) for above in lineage(name)] if name in found else []
 
     def permit(self, *, key: str | None = None, seq: int | None = None) -> PermitRow | None:
@@ -184,14 +210,16 @@ class SqlBooks:
         return EntryRow(*row) if row else None
 
     def entry_and_next(self, seq: int) -> list[EntryRow]:
-        return [EntryRow(*row) for row in self._rows(_TWO, seq=seq, next=min(seq + 1, _LARGEST))]
+        if self._newest is not None and self._newest.seq == seq:
+            return [self._newest]
+        return _entries(self._rows(_TWO, seq=seq, next=min(seq + 1, _LARGEST)))
 
     def add_account(self, account: Account) -> None:
-        self._connection.execute(_ADD_ACCOUNT, {**_settled(account), **_changing(account)})
+        self._rows(_ADD_ACCOUNT, **_settled(account), **_changing(account))
         self._note(account)
 
     def put_account(self, account: Account) -> None:
-        self._connection.execute(_PUT, {"which": account.name, **_changing(account)})
+        self._rows(_PUT, which=account.name, **_changing(account))
         self._note(account)
 
     def _note(self, account: Account) -> None:
@@ -200,42 +228,54 @@ class SqlBooks:
             self._accounts[account.name] = _AccountRow(**_settled(account), **_changing(account))
 
     def add_permit(self, permit: PermitRow) -> None:
-        values = {"seq": permit.seq, "account": permit.account, "key": permit.key, "digest": permit.digest}
-        self._connection.execute(_ADD_PERMIT, values)
+        self._rows(_ADD_PERMIT, **permit._asdict())
 
     def add_answer(self, answer: AnswerRow) -> None:
-        values = {"seq": answer.seq, "permit": answer.permit, "table": answer.table, "payload": answer.payload}
-        self._connection.execute(_ADD_ANSWER, values)
+        self._rows(_ADD_ANSWER, **answer._asdict())
 
     def add_entry(self, entry: EntryRow) -> None:
-        values = {
-            "seq": entry.seq,
-            "account": entry.account,
-            "body": entry.body,
-            "prev": entry.prev,
-            "hash": entry.hash,
-        }
-        self._connection.execute(_ADD_ENTRY, values)
-        self._head = Head(entry.seq, entry.hash)
+        self._rows(_ADD_ENTRY, **entry._asdict())
+        self._head, self._newest = Head(entry.seq, entry.hash), entry
 
     def entries(self, after: int, tree: str | None = None) -> list[EntryRow]:
         if tree is None:
-            return [EntryRow._make(row) for row in self._page(_ENTRIES, after=after)]
+            return _entries(self._rows(_ENTRIES, after=after))
         # _ and % in a name would match too much: what LIKE finds is looked at once more.
         found: list[EntryRow] = []
         while True:
-            page = [EntryRow._make(row) for row in self._rows(_TREE, after=after, tree=tree, shares=f"{tree}/")]
+            page = _entries(self._rows(_TREE, after=after, tree=tree, shares=f"{tree}/"))
             found += [row for row in page if f"{row.account}/".startswith(f"{tree}/")]
             if found or len(page) < PAGE:
                 return found
             after = page[-1].seq
 
     def permits(self, after: int) -> list[PermitRow]:
-        return [PermitRow._make(row) for row in self._page(_PERMITS, after=after)]
+        return list(map(_PERMIT_ROW, self._rows(_PERMITS, after=after)))
 
     def answers(self, after: int, table: str | None = None) -> list[AnswerRow]:
         rows = self._rows(_ANSWERS, after=after) if table is None else self._rows(_ANSWERS_OF, after=after, table=table)
         return [_answer(row) for row in rows]
+
+
+@lru_cache(1_000)
+def _prepared(
+    statement: sa.Executable, dialect: sa.Dialect, names: tuple[str, ...]
+) -> tuple[str, Callable[[Mapping[str, object]], list[object]]] | None:
+    """The text of ``statement`` and what puts its values in order; None where the driver takes them by name."""
+    compiled: Any = statement.compile(dialect=dialect, column_keys=list(names))  # type: ignore[attr-defined]
+    if not compiled.positional:
+        return None
+    order, fixed = tuple(compiled.positiontup), dict(compiled.params)
+    return str(compiled), lambda values: [values[name] if name in values else fixed[name] for name in order]
+
+
+# Millions of rows are made of these: in C, since the columns that are selected are theirs.
+_ENTRY_ROW: Callable[[Any], EntryRow] = partial(tuple.__new__, EntryRow)
+_PERMIT_ROW: Callable[[Any], PermitRow] = partial(tuple.__new__, PermitRow)
+
+
+def _entries(rows: list[Any]) -> list[EntryRow]:
+    return list(map(_ENTRY_ROW, rows))
 
 
 def _account(row: Any) -> Account:

@@ -113,8 +113,6 @@ def _engine(path: Path, busy_seconds: float) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _settle_in(connection: Any, _: object) -> None:
-        # Bytes that are no text are looked at, and refused, by who reads them; in C, since there may be millions.
-        connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
         connection.isolation_level = None  # transactions begin when and how this module says, not by themselves
         for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "trusted_schema=OFF"):
             connection.execute(f"PRAGMA {setting}").fetchall()

@@ -15,7 +15,7 @@ from siloquent.errors import SiloquentError
 from siloquent.ledger import rules
 from siloquent.ledger.base import Account
 from siloquent.ledger.books import AnswerRow, Books, EntryRow, PermitRow, all_answers, all_entries, all_permits, lineage
-from siloquent.ledger.chain import AccountsHash, genesis, seal
+from siloquent.ledger.chain import AccountsHash, genesis, seal_after
 from siloquent.ledger.checkpoint import Checkpoint
 from siloquent.privacy.accountants import Cost
 from siloquent.privacy.events import event_from_json
@@ -108,6 +108,7 @@ class _Replay:
     def __init__(self, ledger: str, books: Books, checkpoint: Checkpoint | None) -> None:
         self.ledger, self.books, self.checkpoint = ledger, books, checkpoint
         self.seq, self.hash = 0, genesis(ledger)
+        self.digest = bytes.fromhex(self.hash)
         self.accounts, self.moved, self.paid = AccountsHash(ledger, ()), set[str](), list[_Tally]()
         self.tallies: dict[str, _Tally] = {}
         self.lines: dict[str, list[_Tally]] = {}
@@ -146,9 +147,10 @@ class _Replay:
             raise _Wrong(f"entry {self.seq + 1} is missing")
         if entry.prev != self.hash:
             raise _Wrong(f"entry {entry.seq} does not follow the one before it")
-        if seal(entry.prev, entry.seq, entry.body) != entry.hash:
+        digest = seal_after(self.digest, entry.seq, entry.body)
+        if digest.hex() != entry.hash:
             raise _Wrong(f"entry {entry.seq} was changed")
-        self.seq, self.hash = entry.seq, entry.hash
+        self.seq, self.hash, self.digest = entry.seq, entry.hash, digest
         try:
             facts, end = _DECODE(entry.body)
             if end != len(entry.body):
@@ -176,9 +178,10 @@ class _Replay:
 
     def _compare_accounts(self, kept: str) -> None:
         """The entry's hash of all accounts is that of the accounts as the entries up to it leave them."""
-        for name in self.moved:
-            self.accounts.put(self.tallies[name].now())
-        self.moved.clear()
+        if self.moved:
+            for name in self.moved:
+                self.accounts.put(self.tallies[name].now())
+            self.moved.clear()
         for tally in self.paid:
             self.accounts.spend(tally.account.name, tally.amount, tally.delta)
         self.paid.clear()
@@ -236,9 +239,10 @@ class _Replay:
         self.prices.clear()  # a closed account has none
 
     def _reserve(self, facts: dict[str, Any]) -> None:
-        line = self.lines[facts["account"]]
+        name, event, key = facts["account"], facts["event"], facts["key"]
+        line = self.lines[name]
         amount, delta = facts["cost"]
-        least = self._price(line, facts["account"], facts["event"])
+        least = self.prices.get((name, event)) or self._price(line, name, event)
         if amount < least.amount or delta < least.delta:
             raise _Wrong("an event was charged less than its price")
         own, table = line[0], line[-1]
@@ -247,18 +251,15 @@ class _Replay:
         for tally in line:
             tally.add(amount, delta)
         self.paid += line
-        self.open[self.seq] = (facts["account"], facts["key"], facts["event"], amount, delta)
-        if self.permits.take(self.seq) != PermitRow(self.seq, facts["account"], facts["key"], facts["digest"]):
+        self.open[self.seq] = (name, key, event, amount, delta)
+        if self.permits.take(self.seq) != (self.seq, name, key, facts["digest"]):
             raise _Wrong(f"the permit of entry {self.seq} was changed")
 
     def _price(self, line: list[_Tally], name: str, event: str) -> Cost:
-        known = self.prices.get((name, event))
-        if known is None:
-            if len(self.prices) >= _PRICES_KEPT:
-                self.prices.clear()
-            known = rules.admit([tally.account for tally in line], event_from_json(event))
-            self.prices[name, event] = known
-        return known
+        if len(self.prices) >= _PRICES_KEPT:
+            self.prices.clear()
+        price = self.prices[name, event] = rules.admit([tally.account for tally in line], event_from_json(event))
+        return price
 
     def _settle(self, facts: dict[str, Any]) -> None:
         account, key, event, *cost = self.open.pop(facts["permit"], _NEVER)

@@ -12,6 +12,7 @@ from benchmarks.ledger_changes import KINDS, ChangedBooks, changes, coins, write
 from benchmarks.ledger_trials import CHARGE, DIGEST, TABLE, Place, tamper
 from siloquent.errors import ChainBroken, LedgerError
 from siloquent.ledger import Ledger, MemoryLedger, Stored, keeper, open_ledger, recall
+from siloquent.ledger.open_permits import OpenPermits
 from siloquent.ledger.verify import verify
 from unit.ledger.places import raw
 
@@ -58,8 +59,7 @@ def test_a_ledger_that_takes_a_lost_answer_for_an_open_permit_is_caught(
     changed = ChangedBooks.copied(write_books(tmp_path, "strict"), tmp_path / "copy")
     assert changed.change("DELETE FROM answer WHERE permit = ?", (3,))
     assert changed.gains() == []
-    for module in (keeper, recall):
-        monkeypatch.setattr(module, "answer_of", lambda books, row: books.answer(row.seq))
+    monkeypatch.setattr(OpenPermits, "answer_of", lambda self, books, row: books.answer(row.seq))
     gains = changed.gains()
     assert any("measured again for nothing" in gain for gain in gains)
     assert any("is open" in gain for gain in gains)

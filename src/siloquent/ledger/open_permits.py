@@ -1,0 +1,125 @@
+"""Which permits are open, by the chain: in one process each entry is hashed and read once, however often is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from threading import Lock
+
+from siloquent.errors import ChainBroken, NotAllowed
+from siloquent.ledger.books import AnswerRow, Books, EntryRow, PermitRow, all_entries
+from siloquent.ledger.recall import FIX, entry_at, facts_in, id_of_permit
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """Entries that follow one another, from ``first`` to ``last``, and the permits that they leave open.
+
+    ``before``: the hash before the first entry. ``settled``: permits given before it that an entry here settles.
+    """
+
+    first: int
+    before: str
+    last: int
+    hash: str
+    opened: set[int] = field(default_factory=set)
+    settled: set[int] = field(default_factory=set)
+
+    @classmethod
+    def at(cls, entry: EntryRow) -> _Stretch:
+        """The stretch that holds nothing yet and goes on with ``entry``."""
+        return cls(entry.seq, entry.prev, entry.seq - 1, entry.prev)
+
+    def take(self, entry: EntryRow) -> None:
+        """Go on with ``entry``.
+
+        Raises:
+            ChainBroken: It was changed, or does not follow.
+        """
+        if entry.seq != self.last + 1 or entry.prev != self.hash:
+            raise ChainBroken(f"Entry {self.last + 1} was changed or is missing.", seq=self.last + 1, fix=FIX)
+        facts = facts_in(entry)
+        kind, permit = facts.get("kind"), facts.get("permit")
+        if kind == "reserve":
+            self.opened.add(entry.seq)
+        elif kind == "settle" and isinstance(permit, int):
+            (self.opened.discard if permit >= self.first else self.settled.add)(permit)
+        self.last, self.hash = entry.seq, entry.hash
+
+    def follow(self, later: _Stretch) -> None:
+        """Go on with all of ``later``, which begins where this one ends.
+
+        Raises:
+            ChainBroken: It does not follow.
+        """
+        if later.first != self.last + 1 or later.before != self.hash:
+            raise ChainBroken(f"Entry {self.last + 1} was changed or is missing.", seq=self.last + 1, fix=FIX)
+        self.opened = (self.opened - later.settled) | later.opened
+        self.settled |= {permit for permit in later.settled if permit < self.first}
+        self.last, self.hash = later.last, later.hash
+
+
+class OpenPermits:
+    """What one ledger's entries say of its permits, as far as they were looked at.
+
+    Open is what no entry settles: an answer that was taken away would else be measured again, for nothing. A later look
+    reads only the entries since. It trusts what an earlier look found in the chain more than what stands there now.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._seen: _Stretch | None = None
+
+    def answer_of(self, books: Books, row: PermitRow) -> AnswerRow | None:
+        """The answer of a permit, None while it is open.
+
+        Raises:
+            ChainBroken: An entry settles the permit, and the answer is gone; or the entries after it do not follow.
+        """
+        answer = books.answer(row.seq)
+        if answer is not None:
+            return answer
+        newest = books.newest()
+        if newest is not None and newest.seq == row.seq:  # as in most questions: nothing came after
+            return None
+        with self._lock:
+            if self._is_open(books, row.seq):
+                return None
+        answer = books.answer(row.seq)  # it may have been settled since the first look
+        if answer is None:
+            raise ChainBroken(f"The answer to the permit of entry {row.seq} is missing.", seq=row.seq, fix=FIX)
+        return answer
+
+    def require_unsettled(self, books: Books, row: PermitRow) -> None:
+        """Refuse a permit whose one measurement was made."""
+        if self.answer_of(books, row) is not None:
+            raise NotAllowed(
+                f"Permit {id_of_permit(row.seq)} is settled: one permit, one measurement.",
+                fix="the same key gives the stored answer",
+            )
+
+    def _is_open(self, books: Books, permit: int) -> bool:
+        start = entry_at(books, permit)
+        if self._seen is None or not self._goes_on(books, self._seen):
+            self._seen = _Stretch.at(start)
+            self._goes_on(books, self._seen)
+        elif permit < self._seen.first:
+            earlier = _Stretch.at(start)
+            for entry in all_entries(books, permit - 1):
+                if entry.seq >= self._seen.first:
+                    break
+                earlier.take(entry)
+            earlier.follow(self._seen)
+            self._seen = earlier
+        return permit in self._seen.opened
+
+    @staticmethod
+    def _goes_on(books: Books, seen: _Stretch) -> bool:
+        """Take the entries after ``seen``; False where its last one is not there: the ledger is another copy now."""
+        entries = all_entries(books, max(seen.last, seen.first) - 1)
+        if seen.last >= seen.first:
+            last = next(entries, None)
+            if last is None or (last.seq, last.hash) != (seen.last, seen.hash):
+                return False
+        for entry in entries:
+            seen.take(entry)
+        return True
