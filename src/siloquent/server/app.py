@@ -13,6 +13,7 @@ from siloquent.server import problems
 from siloquent.server.desk import Desk
 from siloquent.server.guard import House
 from siloquent.server.jobs import Jobs
+from siloquent.server.keeper import Keeper
 from siloquent.server.limits import BodyLimit, Rates, Room, Slots
 from siloquent.server.planners import Planners
 from siloquent.server.routes import answers, collections, jobs, money, releases, silos, tables, tokens, watchers
@@ -58,6 +59,7 @@ def make_app(folder: Path, settings: Settings) -> Any:
         max_bytes=settings.job_bytes,
         max_seconds=settings.job_seconds,
     )
+    watch = Watch(store, log=settings.access_log)
     house = House(
         settings=settings,
         store=store,
@@ -72,13 +74,15 @@ def make_app(folder: Path, settings: Settings) -> Any:
         room=Room(each=settings.running, all_=settings.queue),
         slots=Slots(),
         jobs=Jobs(store, runner, max_open=2 * settings.jobs),
-        watch=Watch(store, log=settings.access_log),
+        watch=watch,
+        keeper=Keeper(folder, store, watch.denials, settings),
         spending=Spending(folder, store),
     )
 
     @asynccontextmanager
     async def alive(_: FastAPI) -> AsyncIterator[None]:
         runner.start()
+        house.keeper.start()
         try:
             yield
         finally:

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from siloquent.server.desk import Desk
+from siloquent.server.keeper import Keeper
 from siloquent.server.limits import Rates, Room, Slots
 from siloquent.server.problems import Refused, not_found
 from siloquent.server.roles import ROUTES
@@ -56,6 +57,7 @@ class House:
     slots: Slots
     jobs: Jobs
     watch: Watch
+    keeper: Keeper
     spending: Spending
 
     @property
@@ -65,6 +67,7 @@ class House:
 
     def close(self) -> None:
         """End what was begun here, but for jobs, whose runner is closed first."""
+        self.keeper.close()
         self.planners.close()
         for desk in (self.rows, self.heavy, self.desk):
             desk.close()

@@ -80,6 +80,11 @@ class Jobs:
         )
         self.runner.wake()
 
+    def forget(self, number: str) -> bool:
+        """Forget a job that has ended; its charge and release stay. False if it has not ended."""
+        ended = "DELETE FROM job WHERE id = ? AND state IN ('done', 'failed', 'cancelled')"
+        return bool(self._store.write(ended, number))
+
     def document(self, number: str) -> dict[str, Any] | None:
         """A job as a document of kind ``siloquent/job/1``, with its owner's name; None if there is none."""
         row = self._store.one("SELECT * FROM job WHERE id = ?", number)

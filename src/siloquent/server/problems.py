@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 MEDIA = "application/problem+json"
+_TOKEN_ID = re.compile(r"sq_[0-9a-f]{8}_")
 _TEXTS = ("schema", "type", "code", "title", "detail", "spent", "fix", "instance")
 DESCRIBED: dict[str, Any] = {
     "description": "A problem: what is wrong, what to do now, and what was spent.",
@@ -105,6 +106,26 @@ def install(app: FastAPI) -> None:
         return _for(request, problem, {})
 
 
+def _remember(request: Request, problem: Problem) -> None:
+    """Put a refusal on record: of a person, of a stranger at the API, and of everybody who fails to log in."""
+    person = getattr(request.state, "person", None)
+    route = getattr(request.scope.get("route"), "name", "none")
+    is_page = not request.url.path.startswith("/v1/") and route not in ("log_in", "readyz", "metrics")
+    if person is None and is_page:
+        return  # whoever opens a page without being logged in is sent to the login
+    add, address = request.app.state.house.watch.denials.add, request.client.host if request.client else ""
+    if person is not None:
+        add(person.name, person.role, route, problem.code, address=address, token=person.token)
+    else:
+        add("", "nobody", route, problem.code, address=address, token=claimed_token(request))
+
+
+def claimed_token(request: Request) -> str:
+    """The id in the token that a request was sent with, whether or not it is a good one: its secret is not read."""
+    text = request.headers.get("authorization", "").partition(" ")[2].strip()
+    return text[3:11] if _TOKEN_ID.match(text) else ""
+
+
 def _first(error: RequestValidationError) -> str:
     """Where the first fault is and what is expected there; what was sent is not repeated."""
     (first, *_) = jsonable_encoder([{"loc": e["loc"], "msg": e["msg"]} for e in error.errors()]) or [
@@ -116,11 +137,7 @@ def _first(error: RequestValidationError) -> str:
 
 def _for(request: Request, problem: Problem, headers: dict[str, str]) -> Response:
     """A page for a browser's form, a document for everybody else."""
-    person = getattr(request.state, "person", None)
-    if person is not None:
-        route = getattr(request.scope.get("route"), "name", "none")
-        with suppress(sqlite3.Error):
-            request.app.state.house.watch.denial(person.name, person.role, route, problem.code)
+    _remember(request, problem)
     pages = getattr(request.app.state, "pages", None)
     if pages is not None and pages.wants_page(request):
         page: Response = pages.problem(request, problem, headers)

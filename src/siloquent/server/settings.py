@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -12,6 +14,7 @@ from siloquent.errors import SchemaError, UnknownName
 from siloquent.schema.workspace import read_workspace
 
 PREFIX = "SILOQUENT_"
+_FOLDER = re.compile(r"(?!\.)[A-Za-z0-9_.-]+(/(?!\.)[A-Za-z0-9_.-]+)*/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,11 @@ class Settings:
         planners: Processes that price questions and jobs, each plan in ``plan_seconds`` and ``plan_bytes`` of memory.
         running: Answers that one token may have running; ``queue``: that all may have waiting.
         jobs: Jobs that run at once, each in ``job_bytes`` of memory for at most ``job_seconds``.
+        sources: What an owner may name as a table's source over HTTP: folders of the workspace, ``postgres:NAME`` and
+            ``spark:NAME`` (``postgres:``: all that siloquent.toml names). Files on the machine may name more.
+        keep_replies_days, keep_jobs_days, keep_uploads_days, keep_releases_days, keep_denials_days: When copies of
+            answers, ended jobs, uploads that no table names, values of releases that were not shared, and refusals
+            are forgotten; 0: never. The ledger keeps every answer.
         bundle: The folder of the workspace's role in a federation, for the Sessions page; none there: none.
         access_log: A file that gets a line of JSON a request, or ``-`` for standard error; empty: none.
         slot_counts_ms, slot_answers_ms: Answers leave at whole multiples of these, so that times say nothing of rows.
@@ -57,14 +65,27 @@ class Settings:
     slot_answers_ms: int = 250
     session_hours: int = 12
     access_log: str = ""
+    sources: tuple[str, ...] = ("uploads/", "data/", "postgres:")
+    keep_replies_days: int = 0
+    keep_jobs_days: int = 0
+    keep_uploads_days: int = 0
+    keep_releases_days: int = 0
+    keep_denials_days: int = 0
     bundle: str = "bundle"
 
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
-            if isinstance(value, (int, float)) and not 0 < value < 2**50:
+            least = 0 if one.name.startswith("keep_") else math.ulp(0)
+            if isinstance(value, (int, float)) and not least <= value < 2**50:
                 raise SchemaError(
                     f"[server] {one.name} must be above 0, not {value}.", fix=f"{one.name} = {one.default}"
+                )
+        for source in self.sources:
+            if ":" not in source and not _FOLDER.fullmatch(source):
+                raise SchemaError(
+                    f"[server] sources names folders of the workspace and databases, not {source[:60]!r}.",
+                    fix='sources = ["uploads/", "data/", "postgres:"]',
                 )
         if self.port >= 2**16:
             raise SchemaError(f"[server] port must be below 65536, not {self.port}.", fix="port = 8642")
@@ -124,9 +145,19 @@ def read_settings(
 
 
 def _as(kind: type, name: str, value: Any) -> Any:
+    if kind is tuple:
+        return _texts(name, value)
     try:
         if isinstance(value, bool) or ((kind is str) != isinstance(value, str) and not isinstance(value, str)):
             raise ValueError
         return kind(value)
     except (TypeError, ValueError):
         raise SchemaError(f"{name} must be {kind.__name__}, not {str(value)[:40]!r}.") from None
+
+
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    """A list of texts; a variable holds them with commas between them."""
+    found = [one.strip() for one in value.split(",") if one.strip()] if isinstance(value, str) else value
+    if not isinstance(found, list) or not all(isinstance(one, str) and one for one in found):
+        raise SchemaError(f"{name} must be a list of texts, not {str(value)[:40]!r}.")
+    return tuple(found)

@@ -43,9 +43,23 @@ CREATE INDEX job_by_state ON job (state, created, id);
 CREATE INDEX job_by_name ON job (name, created, id);
 CREATE TABLE server (id TEXT PRIMARY KEY, beat INTEGER NOT NULL);
 """,
+    """
+ALTER TABLE denial ADD COLUMN address TEXT NOT NULL DEFAULT '';
+ALTER TABLE denial ADD COLUMN token TEXT NOT NULL DEFAULT '';
+ALTER TABLE denial ADD COLUMN times INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE denial ADD COLUMN last INTEGER NOT NULL DEFAULT 0;
+UPDATE denial SET last = at;
+CREATE INDEX denial_by_kind ON denial (name, code, id);
+ALTER TABLE reply ADD COLUMN created INTEGER NOT NULL DEFAULT 0;
+UPDATE reply SET created = CAST(strftime('%s', 'now') AS INTEGER);
+ALTER TABLE release ADD COLUMN created INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE release ADD COLUMN deleted INTEGER NOT NULL DEFAULT 0;
+UPDATE release SET created = CAST(strftime('%s', 'now') AS INTEGER);
+""",
 )
 """Each step leads from one format to the next; what was released is never changed."""
 VERSION = len(STEPS)
+ADD_RELEASE = "INSERT OR IGNORE INTO release (id, name, created) VALUES (?, ?, ?)"
 
 
 class Store:

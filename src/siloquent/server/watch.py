@@ -15,12 +15,11 @@ from types import MappingProxyType
 from typing import Any
 
 from siloquent.errors import SchemaError
+from siloquent.server.denials import Denials
 from siloquent.server.store import Store
 
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
-DENIALS = ("budget_exceeded", "forged", "not_allowed")
-MOST_DENIALS = 10_000
 STDERR = "-"
 METRICS = MappingProxyType(
     {
@@ -34,7 +33,7 @@ METRICS = MappingProxyType(
         "siloquent_jobs": "Jobs by state.",
         "siloquent_jobs_oldest_queued_seconds": "How long the oldest queued job has waited.",
         "siloquent_jobs_failed_turns_total": "Times that the queue could not be looked at: a locked or full store.",
-        "siloquent_denials": "Remembered refusals, the newest 10,000 at most.",
+        "siloquent_denials": "Refusals on record, failed logins among them.",
         "siloquent_federation_readable": "1 if the bundle and journal of the workspace's role can be read.",
         "siloquent_federation_sessions": "Sessions of the workspace's federation, by state.",
         "siloquent_federation_unsent": "Messages of open sessions that the relay has not taken yet.",
@@ -47,12 +46,12 @@ METRICS = MappingProxyType(
 class Watch:
     """Counts of one server process since it started, and its log of requests.
 
-    A line holds time, request, token, role, route, status, what was spent and how long it took, the slot included: no
-    question, literal, label, row or exact count.
+    A line holds time, request, the client's address, token, role, route, status, what was spent and how long it took,
+    the slot included: no question, literal, label, row or exact count.
     """
 
     def __init__(self, store: Store, *, log: str) -> None:
-        self._store = store
+        self.denials = Denials(store)
         self._requests: Counter[tuple[str, str, int]] = Counter()
         self._answers, self._answer_seconds = 0, 0.0
         self._log = _handler(log)
@@ -70,6 +69,7 @@ class Watch:
             line = {
                 "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
                 "request": request,
+                "client": (scope.get("client") or ("",))[0],
                 "token": getattr(person, "token", None),
                 "role": role,
                 "route": f"{door}:{route}",
@@ -78,21 +78,6 @@ class Watch:
                 "ms": round(seconds * 1000),
             }
             self._log.emit(logging.LogRecord("siloquent.access", logging.INFO, "", 0, json.dumps(line), None, None))
-
-    def denial(self, name: str, role: str, route: str, code: str) -> None:
-        """Remember that somebody was refused for what they may or have; the newest 10,000 are kept."""
-        if code not in DENIALS:
-            return
-        with self._store.writing() as db:
-            db.execute(
-                "INSERT INTO denial (at, name, role, route, code) VALUES (?, ?, ?, ?, ?)",
-                (int(time.time()), name, role, route, code),
-            )
-            db.execute("DELETE FROM denial WHERE id <= (SELECT max(id) FROM denial) - ?", (MOST_DENIALS,))
-
-    def denials(self, most: int) -> list[dict[str, Any]]:
-        """The newest denials, newest first."""
-        return self._store.all("SELECT at, name, role, route, code FROM denial ORDER BY id DESC LIMIT ?", most)
 
     def lines(self) -> list[str]:
         """Requests and answers in Prometheus' text form."""
@@ -106,7 +91,7 @@ class Watch:
             f"siloquent_charge_seconds_sum {self._answer_seconds:.6f}",
             f"siloquent_charge_seconds_count {self._answers}",
             "# TYPE siloquent_denials gauge",
-            f"siloquent_denials {len(self.denials(MOST_DENIALS))}",
+            f"siloquent_denials {self.denials.count()}",
         ]
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.documents.problems import keep_details, problem_of
 from siloquent.errors import NotAllowed
-from siloquent.server.store import Store
+from siloquent.server.store import ADD_RELEASE, Store
 from siloquent.server.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def main(folder: Path, number: str, most_bytes: int, holder: str) -> int:
         state = "done"
         store.write(f"UPDATE job SET done = steps {_HELD}", number, holder)
         if "release" in result:
-            store.write("INSERT OR IGNORE INTO release (id, name) VALUES (?, ?)", result["release"], job["name"])
+            store.write(ADD_RELEASE, result["release"], job["name"], int(time.time()))
     except Exception as failed:  # allowed: whatever it is, the queue hears of it; our own bugs keep their details
         problem = problem_of(failed)
         if problem.code == "internal":

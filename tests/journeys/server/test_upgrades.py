@@ -17,6 +17,9 @@ from siloquent.errors import LedgerError
 from siloquent.server.store import VERSION
 
 BACK_TO_THE_FIRST = (
+    "ALTER TABLE release DROP COLUMN deleted",
+    "ALTER TABLE release DROP COLUMN created",
+    "ALTER TABLE reply DROP COLUMN created",
     "DROP TABLE server",
     "DROP INDEX job_by_state",
     "DROP INDEX job_by_name",

@@ -42,7 +42,8 @@ def routes(served: Served) -> list[tuple[str, str, str]]:
 def filled(path: str) -> str:
     for name, value in {
         "{table}": "visits", "{job}": "j-000000000000", "{release}": "r-999999", "{file}": "answer.parquet",
-        "{account:path}": "visits@1/ana", "{token}": "00000000", "{collection}": "c", "{session}": "s",
+        "{account:path}": "visits@1/ana", "{upload}": "u-0", "{token}": "00000000",
+        "{collection}": "c", "{session}": "s",
     }.items():  # fmt: skip
         path = path.replace(name, value)
     return path

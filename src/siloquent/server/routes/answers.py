@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -18,6 +19,7 @@ from siloquent.errors import ReleaseError
 from siloquent.server.guard import Guarded, House, Who, house_of, key_of, require_declared
 from siloquent.server.problems import Refused
 from siloquent.server.routes.bodies import AnswerBody, QuestionBody
+from siloquent.server.store import ADD_RELEASE
 from siloquent.server.tokens import Person
 
 router = APIRouter(route_class=Guarded)
@@ -78,8 +80,8 @@ async def answered(
         with suppress(sqlite3.Error):
             await asyncio.to_thread(
                 house.store.write,
-                "INSERT OR IGNORE INTO reply VALUES (?, ?, ?, ?)",
-                *(person.name, key, body, json.dumps(document)),
+                "INSERT OR IGNORE INTO reply (name, key, body, document, created) VALUES (?, ?, ?, ?, ?)",
+                *(person.name, key, body, json.dumps(document), int(time.time())),
             )
     return _kept(house, person, key, body) or document, False
 
@@ -131,7 +133,7 @@ def _save(house: House, session: Any, person: Person, found: Any) -> None:
     except ReleaseError:
         return  # the answer is in the ledger; asked again with its key, it is written when there is room
     with suppress(sqlite3.Error):  # the owner sees it, and whose share paid for it, from its manifest
-        house.store.write("INSERT OR IGNORE INTO release (id, name) VALUES (?, ?)", found.id, person.name)
+        house.store.write(ADD_RELEASE, found.id, person.name, int(time.time()))
 
 
 def _check_text(house: House, sql: str) -> None:

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from siloquent.server.guard import Guarded, House, Who, house_of, key_of, person_of, require_table
 from siloquent.server.jobs import ENDED, MAX_LISTED
-from siloquent.server.problems import not_found
+from siloquent.server.problems import Refused, not_found
 from siloquent.server.routes.bodies import JobBody
 from siloquent.server.runner import TICK_SECONDS
 from siloquent.server.tokens import Person
@@ -55,11 +55,18 @@ async def show_job(request: Request, job: str, person: Who) -> dict[str, Any]:
 
 
 @router.delete("/jobs/{job}")
-async def cancel_job(request: Request, job: str, person: Who) -> dict[str, Any]:
-    """End a job that is not done. What it was charged stays."""
+async def cancel_job(request: Request, job: str, person: Who, forget: bool = False) -> dict[str, Any]:
+    """End a job that is not done, what it was charged stays; an owner may also ``forget`` one that has ended."""
     house = house_of(request)
-    job_of(house, job, person)
-    house.jobs.cancel(job)
+    found = job_of(house, job, person)
+    if forget:
+        if person.role != "owner":
+            raise Refused(403, "not_allowed", "Only the owner may make the server forget a job.", fix="GET /v1/me")
+        if not await asyncio.to_thread(house.jobs.forget, job):
+            detail = f"This job is {found['state']}: only one that has ended can be forgotten."
+            raise Refused(409, "conflict", detail, fix=f"DELETE /v1/jobs/{job}")
+        return found
+    await asyncio.to_thread(house.jobs.cancel, job)
     return job_of(house, job, person)
 
 

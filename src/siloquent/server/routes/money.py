@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from contextlib import suppress
@@ -84,10 +85,13 @@ async def list_spending(request: Request, person: Who) -> dict[str, Any]:
 
 
 @router.get("/denials")
-async def list_denials(request: Request, person: Who) -> dict[str, Any]:
-    """Who was lately refused for what they may do or have left, newest first."""
+async def list_denials(
+    request: Request, person: Who, before: Annotated[Whole | None, Query(ge=0, le=2**62)] = None
+) -> dict[str, Any]:
+    """Up to 500 refusals of what a person may do or has left, and failed logins, newest first, before ``before``."""
     require_all(person)
-    return {"schema": "siloquent/denial-list/1", "denials": denials(house_of(request))}
+    found = await asyncio.to_thread(denials, house_of(request), before=before)
+    return {"schema": "siloquent/denial-list/1", "denials": found}
 
 
 async def spending(house: House, person: Person) -> list[dict[str, Any]]:
@@ -97,10 +101,14 @@ async def spending(house: House, person: Person) -> list[dict[str, Any]]:
     return [one for one in lines if person.may_see(one["account"].partition("@")[0])]
 
 
-def denials(house: House) -> list[dict[str, Any]]:
+def denials(house: House, *, before: int | None = None) -> list[dict[str, Any]]:
     """The newest denials, with their times in UTC."""
-    times = "%Y-%m-%dT%H:%M:%SZ"
-    return [{**one, "at": time.strftime(times, time.gmtime(one["at"]))} for one in house.watch.denials(MOST_ENTRIES)]
+
+    def utc(seconds: int) -> str:
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+    found = house.watch.denials.newest(MOST_ENTRIES, before=before)
+    return [{**one, "at": utc(one["at"]), "last": utc(one["last"])} for one in found]
 
 
 def visible_accounts(session: Any, person: Person) -> list[Any]:

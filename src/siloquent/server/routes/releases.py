@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,8 +15,10 @@ from starlette.responses import FileResponse, Response
 from siloquent.documents.releases import release_document, release_verdict_document
 from siloquent.errors import ReleaseError, UnknownName
 from siloquent.server.guard import Guarded, House, Who, house_of
+from siloquent.server.keeper import remove_files
 from siloquent.server.problems import Refused, not_found
 from siloquent.server.routes.bodies import ReleaseQuestion
+from siloquent.server.store import ADD_RELEASE
 from siloquent.server.tokens import Person
 
 router = APIRouter(route_class=Guarded)
@@ -44,7 +47,7 @@ async def show_release(request: Request, release: str, person: Who) -> dict[str,
 async def release_file(request: Request, release: str, file: str, person: Who) -> Response:
     """One file of a release, as it was written."""
     found = manifest_of(house_of(request), _folder(request), release, person)
-    if file not in {one["name"] for one in found["files"]}:
+    if file not in {one["name"] for one in found["files"]} or not (_folder(request) / release / file).is_file():
         raise not_found()
     return FileResponse(_folder(request) / release / file, filename=f"{release}-{file}")
 
@@ -66,10 +69,20 @@ async def share_release(request: Request, release: str, person: Who) -> dict[str
     """Let every analyst of the release's table see it: the owner's approval."""
     found = manifest_of(house_of(request), _folder(request), release, person)
     house_of(request).store.write(
-        "INSERT INTO release (id, name, shared) VALUES (?, ?, 1) ON CONFLICT (id) DO UPDATE SET shared = 1",
-        *(release, person.name),
+        "INSERT INTO release (id, name, shared, created) VALUES (?, ?, 1, ?) ON CONFLICT (id) DO UPDATE SET shared = 1",
+        *(release, person.name, int(time.time())),
     )
     return {**found, "shared": True}
+
+
+@router.delete("/releases/{release}")
+async def delete_release(request: Request, release: str, person: Who) -> dict[str, Any]:
+    """Delete a release's values. Its manifest stays: what was given to whom at which price is on record for good."""
+    house, folder = house_of(request), _folder(request)
+    found = manifest_of(house, folder, release, person)
+    house.store.write(ADD_RELEASE, release, _payer(found), int(time.time()))
+    await asyncio.to_thread(remove_files, folder.parent, house.store, release)
+    return {**found, "deleted": True}
 
 
 @router.post("/releases/{release}/questions")
@@ -161,14 +174,19 @@ def manifest_of(house: House, folder: Path, release: str, person: Person) -> dic
         manifest = read_manifest(release_folder(folder, release))
     except (ReleaseError, UnknownName):  # whose text would list the releases of others
         raise not_found() from None
-    row = house.store.one("SELECT name, shared FROM release WHERE id = ?", release)
-    shared = bool(row and row["shared"])
-    account = str(manifest.guarantee.get("account", ""))
-    own = account.partition("/")[2] == person.name if row is None else row["name"] == person.name
+    row = house.store.one("SELECT name, shared, deleted FROM release WHERE id = ?", release)
+    shared, deleted = (bool(row and row[name]) for name in ("shared", "deleted"))
+    document = release_document(manifest)
+    own = _payer(document) == person.name if row is None else row["name"] == person.name
     sees_every = person.role in ("owner", "auditor")
     if not person.may_see(manifest.table) or not (sees_every or own or shared):
         raise not_found()
-    return {**release_document(manifest), "shared": shared}
+    return {**document, "shared": shared, "deleted": deleted}
+
+
+def _payer(document: dict[str, Any]) -> str:
+    """Whose account paid for a release; "" if it was nobody's share."""
+    return str(document["guarantee"].get("account", "")).partition("/")[2]
 
 
 def _folder(request: Request) -> Path:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import secrets  # allowed: file names, no noise
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from siloquent.documents.tables import check_report, table_document, table_line
 from siloquent.errors import SchemaError
 from siloquent.server.arrived import parquet_columns
 from siloquent.server.guard import Guarded, House, Who, house_of, require_table
+from siloquent.server.keeper import is_named, remove_upload
 from siloquent.server.problems import Refused, not_found
 from siloquent.server.routes.bodies import TableBody
 
@@ -26,6 +29,7 @@ router = APIRouter(route_class=Guarded)
 _TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 MOST_QUESTIONS = 1_000
 _PARQUET = b"PAR1"
+_FILES = ("csv", "csv-records", "parquet", "duckdb")
 _OTHERS = (b"PK", b"\x1f\x8b", b"\x7fELF", b"%PDF", b"ARROW1")
 
 
@@ -107,10 +111,49 @@ async def declared(request: Request, table: str, toml: str) -> None:
         ours = (schema.budget.accountant, schema.unit.code, schema.adjacency)
         return all((one.accountant, one.unit, one.adjacency) == ours for one in known)
 
+    require_source(house_of(request).settings.sources, schema.source, Path(request.app.state.folder), table)
     if not await house_of(request).desk.run(None, work):
         detail = "What was spent on this table was counted for another unit, adjacency or accountant."
         raise Refused(409, "conflict", detail, fix=f"siloquent epoch open {table}")
     declare(Path(request.app.state.folder), table, toml)
+
+
+def require_source(allowed: tuple[str, ...], source: str, folder: Path, table: str) -> None:
+    """Refuse a source outside of what ``[server] sources`` names, unless the table's file names it already.
+
+    An owner of tables is not the host's administrator: over HTTP no file of the machine is within reach.
+
+    Raises:
+        Refused: 422.
+    """
+    if not source or any(_is_within(source, one) for one in allowed) or source == _source_now(folder, table):
+        return
+    raise Refused(
+        422,
+        "source_not_allowed",
+        f"Over HTTP a table's source is in one of these places: {', '.join(allowed)}.",
+        fix="POST /v1/uploads, or the administrator adds a place: sources = [..] under [server] in siloquent.toml",
+    )
+
+
+def _is_within(source: str, place: str) -> bool:
+    kind, _, where = source.partition(":")
+    if ":" in place:
+        return source == place or source.startswith(place if place.endswith(":") else (f"{place}#", f"{place}."))
+    parts = where.split("#")[0].split("/")
+    is_plain = kind in _FILES and not {"", ".", ".."} & set(parts)
+    return is_plain and where.startswith(place)
+
+
+def _source_now(folder: Path, table: str) -> str | None:
+    """The source in the table's file, which somebody on this machine may have written."""
+    from siloquent.schema.build import parse_schema
+
+    if not _TABLE.fullmatch(table):
+        return None
+    with suppress(OSError, SchemaError, UnicodeDecodeError):
+        return parse_schema((folder / "schemas" / f"{table}.toml").read_text("utf-8")).source
+    return None
 
 
 def declare(folder: Path, table: str, toml: str) -> None:
@@ -150,6 +193,24 @@ async def check_table(request: Request, table: str, person: Who) -> dict[str, An
 async def upload(request: Request, person: Who) -> Response:
     """Take a data file into the workspace, as it arrives; its kind is read off its first bytes, its name is ours."""
     return JSONResponse(await kept(request, request.stream()), status_code=201)
+
+
+@router.get("/uploads")
+async def list_uploads(request: Request, person: Who) -> dict[str, Any]:
+    """The newest 100 files that were uploaded, each with the source that a table file names."""
+    return {"schema": "siloquent/upload-list/1", "uploads": uploads(house_of(request))}
+
+
+@router.delete("/uploads/{upload}", status_code=204)
+async def delete_upload(request: Request, upload: str, person: Who) -> Response:
+    """Delete an uploaded file that no table names."""
+    house, folder = house_of(request), Path(request.app.state.folder)
+    if house.store.one("SELECT id FROM upload WHERE id = ?", upload) is None:
+        raise not_found()
+    if await asyncio.to_thread(is_named, folder, upload):
+        raise Refused(409, "conflict", "A table names this file as its source.", fix="PUT /v1/tables/TABLE")
+    await asyncio.to_thread(remove_upload, folder, house.store, upload)
+    return Response(status_code=204)
 
 
 async def kept(request: Request, chunks: AsyncIterator[bytes]) -> dict[str, Any]:

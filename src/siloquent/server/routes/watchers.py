@@ -43,6 +43,10 @@ async def readyz(request: Request, person: Who) -> Response:
     house, folder = house_of(request), Path(request.app.state.folder)
     if not house.jobs.runner.is_well:
         raise _not_ready("The queue of jobs stands still: server.sqlite cannot be written.", "look for who locks it")
+    if not house.keeper.is_well:
+        raise _not_ready(
+            "Refusals and retention stand still: server.sqlite cannot be written.", "look for who locks it"
+        )
     if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
         raise _not_ready("The disk is all but full.", "make room")
     async with house.room.place(person.token):

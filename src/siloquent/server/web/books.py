@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,8 @@ async def budget(request: Request) -> Response:
     accounts = (await money.list_accounts(request, person))["accounts"]
     sees_all = person.role in BOOKS
     spending = await money.spending(house_of(request), person) if sees_all else []
-    denials = money.denials(house_of(request))[:50] if sees_all and person.sees_all else []
+    sees_denials = sees_all and person.sees_all
+    denials = (await asyncio.to_thread(money.denials, house_of(request)))[:50] if sees_denials else []
     return render(request, "budget.html", person, accounts=accounts, spending=spending, denials=denials)
 
 
