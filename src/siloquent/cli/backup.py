@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from siloquent.ledger import Checkpoint
     from siloquent.schema.workspace import Workspace
 
+LAST_BACKUP = ".last-backup"
+"""Touched in the workspace, for who watches how old the newest backup is."""
 CHECKPOINT, DUMP = "checkpoint.json", "ledger.dump"
 _NAME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{6}Z")
 _SQLITE_ENDS = ("-wal", "-shm", "-journal", ".lock")
@@ -72,6 +74,8 @@ def backup(
         ) from None
     finally:
         shutil.rmtree(building, ignore_errors=True)
+    with suppress(OSError):  # a workspace that cannot be written is backed up all the same
+        (workspace.folder / LAST_BACKUP).touch(mode=0o600)
     old = _older(folder, keep, of=made)
     for one in old:
         shutil.rmtree(one)
@@ -110,9 +114,9 @@ def _fill(building: Path, workspace: Workspace, *, with_rows: bool) -> tuple[int
         # First of all: whatever is copied after it holds at least what it says.
         checkpoint = ledger.checkpoint()
     (building / CHECKPOINT).write_text(checkpoint.to_json(), encoding="utf-8")
-    left_out = []
+    left_out, passing = [], (workspace.head.name, f"{workspace.head.name}.lock", LAST_BACKUP)
     for one in sorted(workspace.folder.iterdir()):
-        if one.name in (workspace.head.name, f"{workspace.head.name}.lock") or one.name.endswith(_SQLITE_ENDS):
+        if one.name in passing or one.name.endswith(_SQLITE_ENDS):
             continue
         # The key of the marks of sources says which rows an entry is about: it stays with the rows.
         if one.name not in KEPT and one.name != workspace.ledger and not with_rows:

@@ -65,7 +65,7 @@ def serve(
 
     from siloquent.foreign.connections import limited_protocol
     from siloquent.server import make_app
-    from siloquent.server.settings import client_of
+    from siloquent.server.settings import client_of, hears
 
     _require_whole_ledger(folder)
 
@@ -77,7 +77,7 @@ def serve(
     _allow_files(settings.connections)
     uvicorn.run(
         app,
-        http=limited_protocol(client_of(settings), max_each=settings.connections_each),
+        http=limited_protocol(client_of(settings), max_each=settings.connections_each, hears=hears(settings)),
         limit_concurrency=settings.connections,
         timeout_graceful_shutdown=settings.answer_seconds,
         host=settings.host,

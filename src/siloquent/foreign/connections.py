@@ -23,11 +23,16 @@ class _Limits:
     who: Callable[[Any], str]
     max_each: int
     state: Callable[[Any], dict[str, Any]] | None
+    hears: Callable[[Any], bool] | None
     open: Counter[str] = field(default_factory=Counter)
 
 
 def limited_protocol(
-    who: Callable[[Any], str], *, max_each: int, state: Callable[[Any], dict[str, Any]] | None = None
+    who: Callable[[Any], str],
+    *,
+    max_each: int,
+    state: Callable[[Any], dict[str, Any]] | None = None,
+    hears: Callable[[Any], bool] | None = None,
 ) -> type[asyncio.Protocol]:
     """uvicorn's HTTP protocol with limits on each connection.
 
@@ -37,8 +42,9 @@ def limited_protocol(
     Args:
         who: Whose connection a transport is; its text is what is counted by. "" is not limited in number.
         state: What routes find in ``request.state``, from the transport.
+        hears: Whether a connection is taken at all.
     """
-    return type("LimitedProtocol", (_Limited,), {"limits": _Limits(who, max_each, state)})
+    return type("LimitedProtocol", (_Limited,), {"limits": _Limits(who, max_each, state, hears)})
 
 
 class _Limited(H11Protocol):
@@ -48,7 +54,8 @@ class _Limited(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         peer, limits = self.limits.who(transport), self.limits
-        if peer and limits.open[peer] >= limits.max_each:
+        is_heard = limits.hears is None or limits.hears(transport)
+        if not is_heard or (peer and limits.open[peer] >= limits.max_each):
             transport.abort()
             return
         self._peer = peer

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ class Settings:
     """Limits and addresses. Sizes in bytes, times in the unit that a name ends with.
 
     Attributes:
-        trusted_proxy: The address of the one reverse proxy whose word about TLS and clients is taken; empty: none.
+        trusted_proxy: The address of the one reverse proxy whose word about TLS and clients is taken, or networks with
+            commas between them; empty: none. Where it is set, others than the proxy and this machine are not heard.
         rate_per_second, burst: Requests that one token may make.
         connections: Open at once, of all; ``connections_each``: of one address, where no proxy stands between.
         workers: Threads that read rows, and as many for each other kind of work.
@@ -91,6 +93,7 @@ class Settings:
             raise SchemaError(f"[server] port must be below 65536, not {self.port}.", fix="port = 8642")
         if bool(self.tls_cert) != bool(self.tls_key):
             raise SchemaError("[server] TLS needs a certificate and its key.", fix='tls_cert = "..", tls_key = ".."')
+        self._networks()
         if not (self.is_loopback or self.tls_cert or self.trusted_proxy):
             raise SchemaError(
                 f"Without TLS the server speaks to this machine only, not to {self.host}.",
@@ -102,6 +105,30 @@ class Settings:
         """Whether only this machine can reach the server."""
         return self.host in ("127.0.0.1", "::1", "localhost")
 
+    def trusts(self, address: str) -> bool:
+        """Whether what comes from ``address`` comes by the proxy."""
+        try:
+            found = ip_address(address)
+        except ValueError:
+            return False
+        return any(found in network for network in self._networks())
+
+    def hears(self, address: str) -> bool:
+        """Whether a connection from ``address`` is taken: behind a proxy, plain HTTP comes by it alone."""
+        if not self.trusted_proxy or self.tls_cert or address in ("", "127.0.0.1", "::1"):
+            return True
+        return self.trusts(address)
+
+    def _networks(self) -> list[IPv4Network | IPv6Network]:
+        texts = [one.strip() for one in self.trusted_proxy.split(",") if one.strip()]
+        try:
+            return [ip_network(one) for one in texts]
+        except ValueError:
+            raise SchemaError(
+                f"[server] trusted_proxy is an address or a network, not {self.trusted_proxy[:60]!r}.",
+                fix='trusted_proxy = "127.0.0.1"',
+            ) from None
+
     @property
     def is_secure(self) -> bool:
         """Whether browsers reach it by TLS, so that cookies may insist on it."""
@@ -112,11 +139,20 @@ def client_of(settings: Settings) -> Callable[[Any], str]:
     """Whose connection a transport is: its address's, or nobody's where all come through one proxy."""
 
     def address(transport: Any) -> str:
-        peer = transport.get_extra_info("peername")
-        host = str(peer[0]) if isinstance(peer, tuple) and peer else ""
-        return "" if host == settings.trusted_proxy else host
+        host = _host_of(transport)
+        return "" if settings.trusts(host) else host
 
     return address
+
+
+def hears(settings: Settings) -> Callable[[Any], bool]:
+    """Whether a transport is one that is answered."""
+    return lambda transport: settings.hears(_host_of(transport))
+
+
+def _host_of(transport: Any) -> str:
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) and peer else ""
 
 
 def read_settings(

@@ -21,10 +21,12 @@ from siloquent.server.store import Store
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 STDERR = "-"
+BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Upper ends of the histogram of charged answers, in seconds."""
 METRICS = MappingProxyType(
     {
         "siloquent_requests_total": "Requests answered, by route, role and status.",
-        "siloquent_charge_seconds": "How long charged answers took, their slots included: sum and count.",
+        "siloquent_charge_seconds": "How long charged answers took, their slots included: a histogram.",
         "siloquent_ledger_entries": "The newest entry's place in the ledger.",
         "siloquent_budget_left": "What is left of each open account, in its epsilon or rho.",
         "siloquent_waiting": "Pieces of work that are taken and not done.",
@@ -32,6 +34,12 @@ METRICS = MappingProxyType(
         "siloquent_slot_overruns_total": "Answers that needed more than one slot.",
         "siloquent_jobs": "Jobs by state.",
         "siloquent_jobs_oldest_queued_seconds": "How long the oldest queued job has waited.",
+        "siloquent_jobs_oldest_running_seconds": "How long the oldest running job has run.",
+        "siloquent_tokens_expiring": "Open tokens that expire within 14 days.",
+        "siloquent_build_info": "The version of the server.",
+        "siloquent_process_resident_bytes": "The memory of the server's own process.",
+        "siloquent_process_open_files": "The files and sockets that the server's own process has open.",
+        "siloquent_backup_age_seconds": "How old the newest backup is; -1: none was made.",
         "siloquent_jobs_failed_turns_total": "Times that the queue could not be looked at: a locked or full store.",
         "siloquent_denials": "Refusals on record, failed logins among them.",
         "siloquent_federation_readable": "1 if the bundle and journal of the workspace's role can be read.",
@@ -53,7 +61,7 @@ class Watch:
     def __init__(self, store: Store, *, log: str) -> None:
         self.denials = Denials(store)
         self._requests: Counter[tuple[str, str, int]] = Counter()
-        self._answers, self._answer_seconds = 0, 0.0
+        self._answers, self._answer_seconds, self._within = 0, 0.0, [0] * len(BUCKETS)
         self._log = _handler(log)
 
     def request(self, scope: MutableMapping[str, Any], request: str, status: int, seconds: float) -> None:
@@ -65,6 +73,7 @@ class Watch:
         self._requests[f"{door}:{route}", role, status] += 1
         if spent is not None:
             self._answers, self._answer_seconds = self._answers + 1, self._answer_seconds + seconds
+            self._within = [count + (seconds <= most) for count, most in zip(self._within, BUCKETS, strict=True)]
         if self._log is not None:
             line = {
                 "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -87,7 +96,12 @@ class Watch:
                 f'siloquent_requests_total{{route="{route}",role="{role}",status="{status}"}} {count}'
                 for (route, role, status), count in sorted(self._requests.items())
             ),
-            "# TYPE siloquent_charge_seconds summary",
+            "# TYPE siloquent_charge_seconds histogram",
+            *(
+                f'siloquent_charge_seconds_bucket{{le="{most}"}} {count}'
+                for most, count in zip(BUCKETS, self._within, strict=True)
+            ),
+            f'siloquent_charge_seconds_bucket{{le="+Inf"}} {self._answers}',
             f"siloquent_charge_seconds_sum {self._answer_seconds:.6f}",
             f"siloquent_charge_seconds_count {self._answers}",
             "# TYPE siloquent_denials gauge",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import os
 import shutil
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,7 @@ from siloquent.cli.kinds import json_schema
 from siloquent.errors import LedgerRolledBack
 from siloquent.ledger import Checkpoint
 from siloquent.schema.workspace import read_workspace
+from siloquent.server.settings import Settings
 from siloquent.session import adopt_workspace_ledger, open_workspace_ledger
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -136,3 +141,64 @@ def test_systemd_takes_each_unit(tmp_path: Path, unit: str) -> None:
         (tmp_path / one.name).write_text(one.read_text().replace("/opt/siloquent/bin/siloquent", str(SILOQUENT)))
     said = subprocess.run(["systemd-analyze", "verify", str(tmp_path / unit)], capture_output=True, text=True)
     assert (said.returncode, unit in said.stderr) == (0, False), said.stderr
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+@pytest.mark.parametrize("unit", ["siloquent.service", "siloquent-backup.service"])
+def test_units_are_confined(unit: str) -> None:
+    words = ["systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=20", str(DEPLOY / unit)]
+    said = subprocess.run(words, capture_output=True, text=True)
+    assert said.returncode == 0, said.stdout[-300:] + said.stderr[-300:]
+
+
+def test_an_image_is_built_of_the_package_alone_and_says_how_it_is() -> None:
+    container = (DEPLOY / "Containerfile").read_text()
+    assert "HEALTHCHECK" in container
+    ignored = (DEPLOY.parent / ".containerignore").read_text().splitlines()
+    assert ignored[1] == "*"
+    networks = container.partition("SILOQUENT_TRUSTED_PROXY=")[2].split()[0]
+    inside = Settings(host="0.0.0.0", trusted_proxy=networks)
+    assert [inside.hears(one) for one in ("10.88.0.1", "172.17.0.1", "127.0.0.1", "203.0.113.9")] == [True] * 3 + [
+        False
+    ]
+
+
+def test_behind_a_proxy_plain_http_is_taken_from_it_and_this_machine_alone(tmp_path: Path) -> None:
+    """Another machine's connection is closed before a byte is read: 127.0.0.2 stands for the proxy and for others."""
+    folder = clinic_workspace(tmp_path / "w")
+    for proxy, heard in (("127.0.0.2", True), ("127.0.0.3,10.0.0.0/8", False)):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        words = ["--workspace", str(folder), "serve", "--host", "0.0.0.0", "--port", str(port)]
+        environment = {**os.environ, "SILOQUENT_TRUSTED_PROXY": proxy}
+        with subprocess.Popen(
+            [sys.executable, "-m", "siloquent", *words], env=environment, stderr=subprocess.DEVNULL
+        ) as server:
+            try:
+                while answers(port, "127.0.0.1") is None:
+                    time.sleep(0.05)
+                assert (answers(port, "127.0.0.2") == 200) is heard
+            finally:
+                server.terminate()
+
+
+def answers(port: int, source: str) -> int | None:
+    """The status of /healthz for a client at ``source``; None if it is not heard."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10, source_address=(source, 0))
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+def test_the_age_of_the_newest_backup_is_told(tmp_path: Path) -> None:
+    folder = clinic_workspace(tmp_path / "clinic")
+    with serving(folder) as served, served.client("watcher") as watcher:
+        assert "siloquent_backup_age_seconds -1" in watcher.get("/metrics").text.splitlines()
+        assert ".last-backup" not in backed_up(folder, tmp_path / "kept")["left_out"]
+        (line,) = [one for one in watcher.get("/metrics").text.splitlines() if one.startswith("siloquent_backup_age")]
+        assert float(line.split()[1]) >= 0

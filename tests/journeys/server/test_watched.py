@@ -28,6 +28,9 @@ def test_metrics_count_requests_answers_entries_and_what_is_left(tmp_path: Path)
     assert 'siloquent_requests_total{route="api:answer",role="analyst",status="200"} 1' in lines
     assert 'siloquent_requests_total{route="api:me",role="nobody",status="401"} 1' in lines
     assert "siloquent_charge_seconds_count 1" in lines
+    assert 'siloquent_charge_seconds_bucket{le="+Inf"} 1' in lines
+    (memory,) = [float(one.split()[1]) for one in lines if one.startswith("siloquent_process_resident_bytes ")]
+    assert memory > 2**24
     assert "siloquent_ledger_entries 4" in lines
     assert names(lines) == {name for name in METRICS if "federation" not in name}
     assert [one for one in lines if one.startswith('siloquent_budget_left{account="visits@1/ana"} ')]

@@ -6,11 +6,13 @@ so an address proves nothing.
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -20,10 +22,14 @@ from siloquent.documents.money import exact
 from siloquent.errors import SiloquentError, WorkspaceError
 from siloquent.server.guard import Guarded, House, Who, house_of
 from siloquent.server.problems import Refused
+from siloquent.version import VERSION
 
 if TYPE_CHECKING:
     from siloquent.door import Session
 
+LAST_BACKUP = ".last-backup"
+"""The file that `siloquent backup` touches; nothing stands in it."""
+EXPIRING_SECONDS = 14 * 86_400
 MIN_FREE_BYTES = 64 * 2**20
 """An answer takes kilobytes, a job's release megabytes: with less than this, something soon fails."""
 
@@ -64,13 +70,19 @@ async def metrics(request: Request, person: Who) -> Response:
     house, bundle = house_of(request), Path(request.app.state.folder) / house_of(request).settings.bundle
     async with house.room.place(person.token):
         books = await house.desk.run(None, lambda session: [*_books(session), *_federation(bundle)])
-    return PlainTextResponse("\n".join([*house.watch.lines(), *books, *_work(house)]) + "\n")
+    lines = [*house.watch.lines(), *books, *_work(house), *_process(Path(request.app.state.folder))]
+    return PlainTextResponse("\n".join(lines) + "\n")
 
 
 def _work(house: House) -> list[str]:
     """What waits, what came late, and jobs by state."""
     states = house.store.all("SELECT state, count(*) AS n FROM job GROUP BY state ORDER BY state")
-    oldest = house.store.one("SELECT min(created) AS at FROM job WHERE state = 'queued'") or {"at": None}
+    oldest = house.store.one("SELECT min(created) AS at FROM job WHERE state = 'queued'")
+    running = house.store.one("SELECT min(changed) AS at FROM job WHERE state = 'running'")
+    soon = int(time.time()) + EXPIRING_SECONDS
+    expiring = house.store.one(
+        "SELECT count(*) AS n FROM token WHERE revoked IS NULL AND expires > ? AND expires <= ?", int(time.time()), soon
+    )
     return [
         "# TYPE siloquent_waiting gauge",
         f"siloquent_waiting {house.waiting}",
@@ -80,10 +92,36 @@ def _work(house: House) -> list[str]:
         f"siloquent_slot_overruns_total {house.slots.overruns}",
         "# TYPE siloquent_jobs gauge",
         "# TYPE siloquent_jobs_oldest_queued_seconds gauge",
-        f"siloquent_jobs_oldest_queued_seconds {max(0, int(time.time()) - oldest['at']) if oldest['at'] else 0}",
+        f"siloquent_jobs_oldest_queued_seconds {_since(oldest)}",
         "# TYPE siloquent_jobs_failed_turns_total counter",
         f"siloquent_jobs_failed_turns_total {house.jobs.runner.failed_turns}",
         *(f'siloquent_jobs{{state="{row["state"]}"}} {row["n"]}' for row in states),
+        "# TYPE siloquent_jobs_oldest_running_seconds gauge",
+        f"siloquent_jobs_oldest_running_seconds {_since(running)}",
+        "# TYPE siloquent_tokens_expiring gauge",
+        f"siloquent_tokens_expiring {expiring['n'] if expiring else 0}",
+    ]
+
+
+def _since(row: Mapping[str, Any] | None) -> int:
+    """Seconds since the moment ``at`` of a row; 0 if there is none."""
+    return max(0, int(time.time()) - row["at"]) if row and row["at"] else 0
+
+
+def _process(folder: Path) -> list[str]:
+    """This process's version, memory and files, and how old the newest backup is."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1]) if Path("/proc/self/statm").exists() else 0
+    files = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
+    backup = folder / LAST_BACKUP
+    return [
+        "# TYPE siloquent_build_info gauge",
+        f'siloquent_build_info{{version="{VERSION}"}} 1',
+        "# TYPE siloquent_process_resident_bytes gauge",
+        f"siloquent_process_resident_bytes {pages * os.sysconf('SC_PAGE_SIZE')}",
+        "# TYPE siloquent_process_open_files gauge",
+        f"siloquent_process_open_files {files}",
+        "# TYPE siloquent_backup_age_seconds gauge",
+        f"siloquent_backup_age_seconds {time.time() - backup.stat().st_mtime if backup.is_file() else -1:.0f}",
     ]
 
 
