@@ -68,6 +68,10 @@ FAR_APART = {
     "ERROR 900",
     "median": "SELECT MEDIAN(age) FROM visits ERROR 15",
     "average": "SELECT AVG(dose) FROM visits BUDGET 30 EPSILON",
+    "average of some": "SELECT AVG(cost) FROM visits WHERE ward != 'B' BUDGET 30 EPSILON",
+    "variance": "SELECT VAR(dose) FROM visits BUDGET 30 EPSILON",
+    "several": "SELECT COUNT(*), AVG(dose), SUM(cost) FROM visits WHERE ward = 'A' BUDGET 30 EPSILON",
+    "averages of groups": "SELECT ill, AVG(dose) FROM visits GROUP BY ill BUDGET 30 EPSILON",
 }
 """Questions whose price some pair of extreme units uses up, by what they ask."""
 
@@ -79,11 +83,16 @@ UNITS: dict[str, list[Row]] = {
     "blocks": [{"ward": ward, "age": age} for ward in "AC" for age in (0, 1, 4)],
     "median": [{"age": age} for age in range(5)],
     "average": [{"dose": -1}, {"dose": 3}],
+    "average of some": [{"ward": "A", "cost": cost} for cost in (-5, 5)],
+    "variance": [{"dose": place / 2} for place in range(-2, 7)],
+    "several": [{"ward": "A", "dose": dose, "cost": cost} for dose in (-1, 3) for cost in (-5, 5)],
+    "averages of groups": [{"ill": ill, "dose": dose} for ill in (True, False) for dose in (-1, 3)],
 }
 """All that a row can be to a question, as far as its loss is concerned.
 
-A loss is convex in the values of both rows, so least and greatest values are enough; rows that count nowhere are beside
-them. Which rows a user has does not matter: m equal ones move m times as far, and no others further.
+A loss is convex in the values of both rows, so least and greatest values are enough, but for sums and squares together:
+there all values are tried. Rows that count nowhere are beside them. Which rows a user has does not matter: m equal ones
+move m times as far, and no others further.
 """
 NOWHERE: Row = {"ward": None, "age": None, "cost": None, "dose": None}
 

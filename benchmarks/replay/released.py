@@ -8,6 +8,10 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.replay.audit import Found, Release, audit
 from benchmarks.replay.declarations import SETTINGS, apart, declared, extremes, neighbours
@@ -21,7 +25,10 @@ from siloquent.share import ShareSpec, TreeSpec
 from siloquent.sketch import Jaccard, PStable, SketchSpec
 from siloquent.sketch.plan.moments import MomentsSpec
 from siloquent.synth import SynthSpec
+from siloquent.synth.measure import chain as measured_chain
+from siloquent.synth.measure.gradients import Quanta
 from siloquent.synth.spec.chain import ChainSpec
+from siloquent.synth.spec.network import Network
 
 RULES = """
 constraint = [
@@ -161,6 +168,13 @@ def one_release(
     return worst_release(name, schema, replace(kind, bounds=ends))
 
 
+def leaving(name: str, setting: tuple[str, str, int]) -> Iterator[Found]:
+    """The release ``name`` on neighbours of which one has a user less, where others take users' places, too."""
+    kind = kinds(Budget(epsilon="2"))[name]
+    schema, _ = declared(random.Random(0), *setting, size=2_000, bounds=kind.bounds)
+    yield from audit(schema, *apart(schema, {"age": 0, "dose": -1}, None), [(name, kind.release, 1)])
+
+
 CHOSEN = {"ward": "A", "age": 0, "ill": True, "dose": 3}, {"ward": "A", "age": 4, "ill": True, "dose": -1}
 """Where ward says both age and dose: a row with the one but not the other, and one the other way round."""
 RARE = {"ward": "B", "age": 1, "ill": True, "dose": 0}, {"ward": "B", "age": 3, "ill": False, "dose": 2}
@@ -185,6 +199,28 @@ def stepwise(setting: tuple[str, str, int]) -> Iterator[Found]:
             yield from audit(schema, *sides, [(name, kind.release, 1)])
     if setting[2] < 2:  # no m rows of a user break m times as many pairs with all others as one row does
         yield breaking_one(setting)
+        yield furthest_gradients(setting)
+
+
+def furthest_gradients(setting: tuple[str, str, int], *, batch: int = 2_000) -> Found:
+    """Engine ``chain`` on rows whose gradients are as long as the clip lets them be, and opposite.
+
+    The clip allows any gradient up to its length, and its proof asks no more of them; which ones rows have hangs on all
+    that was learned before. All rows are in each sample where ``batch`` is the declared number of rows.
+    """
+
+    def clipped(network: Network, rows: NDArray[np.integer], quanta: Quanta) -> NDArray[np.int64]:
+        found = np.zeros(network.flat().size, dtype=np.int64)
+        found[0] = quanta.scale * int(np.where(rows[:, network.target] > 0, 1, -1).sum())
+        return found
+
+    chain = ChainSpec(steps=3, width=2, batch=batch)
+    kind = _synth(budget=Budget(epsilon="400"), columns=("ward", "ill"), engine="chain", chain=chain, seed=3)
+    schema, _ = declared(random.Random(0), *setting, size=2_000, rules="", bounds=(-5, 5))
+    sides = apart(schema, {"ward": "C", "ill": True}, {"ward": "A", "ill": True}, alike=300)
+    with patch.object(measured_chain, "clipped_sum", clipped):
+        (found,) = audit(schema, *sides, [("synth chain", kind.release, 1)])
+    return found
 
 
 ALIKE = {"ward": "A", "age": 0, "ill": True, "dose": 3, "note": ""}

@@ -161,7 +161,7 @@ def most_of_sketch(spec: SketchSpec, schema: TableSchema, *, honest: int | None 
 
     With classes they may change cell and size at once. ``honest``: of so many silos, whose shares have whole variances.
     """
-    made = plan_sketch(spec, schema, seed=1)
+    made = plan_sketch(spec, schema, seed=1, summed=honest is not None)
     rows = 1 if spec.group is not None else schema.unit.max_rows
     gaussian, hits = made.noise == "gaussian", made.hits or made.hash_plan.hashes.rows
     power = 2 if gaussian else 1
@@ -172,7 +172,7 @@ def most_of_sketch(spec: SketchSpec, schema: TableSchema, *, honest: int | None 
     leaves = float(hits * cells + size)
     if not schema.replace_one:
         return leaves
-    return max(leaves, float(2 * hits * cells + (2 * size if spec.label is not None else 0)))
+    return max(leaves, float(2 * hits * cells + (2 * size if made.hash_plan.classes > 1 else 0)))
 
 
 def balanced(schema: TableSchema, name: str, label: str) -> tuple[list[Row], Row, Row]:

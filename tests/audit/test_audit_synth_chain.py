@@ -113,6 +113,39 @@ def test_replaced_rows_on_samples_cost_no_more_than_twice_the_clip(rate: float, 
         assert rate < 1 or found > 2 * renyi(order, rate=rate, multiplier=2 * multiplier)
 
 
+def term(j: int, a: NDArray[np.float64], b: NDArray[np.float64], rate: float) -> float:
+    """E[(f_a - f_b)^j (1 - q + q f_b)^(1-j)] in the plane, by integration: docs/explanation/synth-chain.md."""
+    line = np.linspace(-14, 22, 721)
+    x, y = np.meshgrid(line, line, indexing="ij")
+    law = np.exp(-(x**2 + y**2) / 2) / (2 * np.pi)
+    one, other = (np.exp(at[0] * x + at[1] * y - at @ at / 2) for at in (a, b))
+    return float((law * (one - other) ** j * (1 - rate + rate * other) ** (1 - j)).sum() * (line[1] - line[0]) ** 2)
+
+
+def of_the_formula(j: int, distance: float) -> float:
+    """E[(f_s - 1)^j]."""
+    return sum((-1) ** (j - i) * math.comb(j, i) * math.exp(distance**2 * i * (i - 1) / 2) for i in range(j + 1))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_pair_of_clipped_rows_has_a_larger_term_than_the_formula(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    clip = float(random.choice([0.1, 0.4, 0.9]))
+    for rate in (0.01, 0.3, 0.8, 1.0):
+        angles, lengths = random.uniform(0, 2 * np.pi, 2), clip * random.choice([1.0, 1.0, 0.6], 2)
+        a, b = (r * np.array([np.cos(t), np.sin(t)]) for r, t in zip(lengths, angles, strict=True))
+        for j in range(2, 6):
+            assert term(j, a, b, rate) <= of_the_formula(j, 2 * clip) * (1 + 1e-6), (clip, rate, j, a, b)
+
+
+def test_opposite_rows_in_every_sample_have_the_terms_of_the_formula_and_rare_ones_less() -> None:
+    a = np.array([0.5, 0.0])
+    for j in range(2, 6):
+        assert term(j, a, -a, 1.0) == pytest.approx(of_the_formula(j, 1.0), rel=1e-6)
+    least = replaced_divergence(2, rate=1e-4, multiplier=1.0) / renyi(2, rate=1e-4, multiplier=1.0)
+    assert least == pytest.approx(4 * math.sinh(1 / 4) / (math.e - 1), rel=1e-3)
+
+
 TURNED = np.array([[1, 0], [1, 1]], dtype=np.int64)
 """Rows that differ in the column that is learned alone: at the first step their gradients are opposite."""
 OPPOSITE = (np.concatenate([BASE, TURNED[:1]]), np.concatenate([BASE, TURNED[1:]]))

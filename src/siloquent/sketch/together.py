@@ -114,7 +114,7 @@ def planned(session: Session, spec: SketchSpec, *, min_parties: int, colluding: 
         raise RequestError("Every silo knows its own share of the noise and can take it off.", fix="colluding=1")
     if min_parties - colluding < 1:
         raise RequestError(f"{min_parties} silos of which {colluding} collude leave no noise.", fix="more silos")
-    chosen = plan(spec, session.schema(spec.table), seed=0)  # the plan file holds the hash functions
+    chosen = plan(spec, session.schema(spec.table), seed=0, summed=True)  # the plan file holds the hash functions
     return replace(chosen, event=event_of(chosen, min_parties - colluding))
 
 

@@ -21,7 +21,7 @@ ACCOUNTS = ('accountant = "pure"\nepsilon = "900"', 'accountant = "zcdp"\nrho = 
 UNITS = ('{ kind = "row" }', '{ kind = "user", column = "who", max_rows = 3 }')
 AGGREGATES = (
     "COUNT(*)", "SUM(m)", "AVG(m)", "VAR(m)", "STDDEV(m)", "MEDIAN(m)", "QUANTILE(m, 0.9)", "COUNT(*), AVG(m)",
-    "QUANTILE(m, 0.25), MEDIAN(m), QUANTILE(m, 0.75)", "SUM(m), MEDIAN(m)",
+    "QUANTILE(m, 0.25), MEDIAN(m), QUANTILE(m, 0.75)", "SUM(m), MEDIAN(m)", "AVG(m), MEDIAN(m)",
 )  # fmt: skip
 GROUPS = ("", "ward", "ill", "ward, ill")
 WORKLOADS = (

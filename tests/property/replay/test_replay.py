@@ -16,12 +16,21 @@ import pytest
 
 from benchmarks.replay.audit import Found
 from benchmarks.replay.devices import reported
-from benchmarks.replay.explored import FAR_APART, explored, far_apart, farthest
-from benchmarks.replay.released import breaking_all, kinds, one_release, released, synthesis
+from benchmarks.replay.explored import explored, far_apart, farthest
+from benchmarks.replay.released import (
+    breaking_all,
+    furthest_gradients,
+    kinds,
+    leaving,
+    one_release,
+    released,
+    synthesis,
+)
 from benchmarks.replay.silos import part_of_sum
 from siloquent.data import PrivateTable
 from siloquent.explore import task
 from siloquent.explore.measure import measure, pokes, quantile, top, workload
+from siloquent.explore.plan import replaced
 from siloquent.privacy.noise import shares
 from siloquent.privacy.prices import Budget
 from siloquent.search.measure import statistics
@@ -71,15 +80,14 @@ def test_no_report_of_a_device_tells_users_apart_beyond_its_epsilon() -> None:
 def test_some_pair_uses_up_the_whole_charge_of_a_question(setting: Setting) -> None:
     found = list(farthest(setting))
     assert not faults(iter(found))
-    below = {name for name, text in FAR_APART.items() for one in found if one.name == text and one.ratio < 1 - 1e-6}
-    # An average's sum and count are priced apart: a row that stays moves the sum alone, one that leaves half as far.
-    assert below <= ({"average"} if setting[1] == "replace-one" else set())
+    assert not [one.name for one in found if one.ratio < 1 - 1e-6]
 
 
+SKETCHES = ["sketch dense", "sketch label", "sketch words"]
 SUMS = ["moments", "moments near", "offer", "offer cut", "offer key", "offer keys", "offer total", "offer per key"]
 
 
-@pytest.mark.parametrize("name", [*SUMS, "share moments", "share marginals", "share gram", "sketch label"])
+@pytest.mark.parametrize("name", [*SUMS, "share moments", "share marginals", "share gram", *SKETCHES])
 @pytest.mark.parametrize("account", ["pure", "zcdp"])
 def test_some_pair_uses_up_the_whole_charge_of_a_release(name: str, account: str) -> None:
     for most in (0, 3):
@@ -87,6 +95,14 @@ def test_some_pair_uses_up_the_whole_charge_of_a_release(name: str, account: str
         assert found.status == "answered"
         assert not found.faults
         assert found.ratio > 1 - 1e-6
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_gradients_as_far_apart_as_the_clip_allows_use_up_the_price_of_training(adjacency: str) -> None:
+    found = furthest_gradients(("zcdp", adjacency, 0))
+    assert found.status == "answered"
+    assert not found.faults
+    assert 1 - 1e-6 < found.steps["training"] <= 1
 
 
 @pytest.mark.parametrize("name", ["sum of marginals", "sum of gram", "sum of moments", "sum of sketches"])
@@ -172,7 +188,7 @@ def quarter(plan: Any, values: Any, parameter: Any) -> Any:
     return real_noisy(plan, values, parameter / 2 if parameter == plan.parameters[-1] / 2 else parameter)
 
 
-top_of = top.GeometricTopK
+top_of, real_weight = top.GeometricTopK, replaced._weight
 real_event = tree.TreePlan.event.fget  # type: ignore[attr-defined]
 real_reports, real_rates = tree.report_noises, tree.rate_noise_of
 real_noisy, real_sums = moments._noisy, statistics._noisy
@@ -207,6 +223,14 @@ EXPLORE = {
         question("groups", ROW),
         (workload, "answers", groups_of_rows(workload.answers)),
     ),
+    "averages priced as if no row could leave": (
+        question("several", REPLACED),
+        (replaced, "_counts_every_row", lambda plan: True),
+    ),
+    "averages of groups priced as of one": (
+        question("averages of groups", ("zcdp", "replace-one", 3)),
+        (replaced, "_weight", lambda plan: real_weight(plan) / 2),
+    ),
     "a read that hangs on rows": (question("groups", ROW), (PrivateTable, "counts", when_there(PrivateTable.counts))),
 }
 OTHERS = {
@@ -226,6 +250,10 @@ OTHERS = {
     "an offer's sums at half the variance": (
         release("offer key", ZCDP),
         (statistics, "_noisy", lambda plan, values, p: real_sums(plan, values, None if p is None else p / 2)),
+    ),
+    "a sketch whose number of records costs nothing at all": (
+        lambda: leaving("sketch dense", ("pure", "replace-one", 3)),
+        (sketched, "noisy", lambda plan, values, p: real_counters(plan, values, p / 64 if values.size == 1 else p)),
     ),
     "a sketch at half the scale": (
         release("sketch dense", USER),

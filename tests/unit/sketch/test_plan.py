@@ -25,14 +25,35 @@ def planned(
     ("unit", "adjacency", "l1", "l2_squared", "size"),
     [
         (ROW, "add-remove", 256, 256, 1),
-        (ROW, "replace-one", 512, 512, 2),
+        (ROW, "replace-one", 512, 512, 1),
         (USER, "add-remove", 768, 2_304, 3),
-        (USER, "replace-one", 1_536, 4_608, 6),
+        (USER, "replace-one", 1_536, 4_608, 3),
     ],
 )
 def test_sensitivity_follows_unit_and_adjacency(unit: str, adjacency: str, l1: int, l2_squared: int, size: int) -> None:
     found = sensitivity(schema(unit=unit, adjacency=adjacency), rows=256)
     assert (found.l1, found.l2_squared, found.size) == (l1, l2_squared, size)
+
+
+@pytest.mark.parametrize(("unit", "records"), [(ROW, 1), (USER, 3)])
+@pytest.mark.parametrize("account", [PURE, ZCDP])
+def test_where_units_are_replaced_the_number_of_records_is_in_the_counters_price(
+    account: str, unit: str, records: int
+) -> None:
+    made = planned(account, unit=unit, adjacency="replace-one", rows=256)
+    price = accountant("pure" if account == PURE else "zcdp").price(made.event).amount
+    assert made.size_parameter is not None
+    power = 1 if account == PURE else 2
+    # Both, or one of the two, of two units with up to so many records each, in one cell a row or in two.
+    losses = [
+        (256 * (a**power + b**power) / made.parameter + abs(a - b) ** power / made.size_parameter) / power
+        for a in range(records + 1)
+        for b in range(records + 1)
+    ]
+    assert max(losses) == price
+    labelled = planned(account, unit=unit, adjacency="replace-one", rows=256, label="kind")
+    assert isinstance(labelled.event, Composed)
+    assert sensitivity(labelled.schema, rows=256, classes=3).size == 2 * records
 
 
 def test_the_price_of_a_zcdp_sketch_is_its_budget_and_never_more() -> None:

@@ -77,6 +77,13 @@ def with_reuse(step: Step, recall: Recall, wish: Wish | None = None) -> Step:
     Args:
         wish: In place of what the question and the table say.
     """
+    found = _with_reuse(step, recall, wish)
+    # Parts that draw from earlier answers are paid for one by one, each from its even share.
+    is_drawn = any(isinstance(plan.chosen, Drawn) for plan in found.plans)
+    return _with_reuse(step.even, recall, wish) if is_drawn and step.even is not None else found
+
+
+def _with_reuse(step: Step, recall: Recall, wish: Wish | None) -> Step:
     drawn = {
         id(plan): _for_its_budget(plan, cheaper(plan, recall, wish), recall) for plan in (*step.plans, *step.apart)
     }

@@ -17,6 +17,7 @@ from siloquent.explore.plan.bounds import Bounds, Part, bounds_of, half_range, p
 from siloquent.explore.plan.lookups import public_of
 from siloquent.explore.plan.planner import Plan, allowed_cost, compiled_for, error_bound, fits, plan
 from siloquent.explore.plan.quantiles import plan_quantile, together
+from siloquent.explore.plan.replaced import event_of, one_by_one
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Moment, Quantile, Sum
 from siloquent.explore.spec.numbers import MOST_DIGITS, number_text
 from siloquent.explore.spec.query import Accuracy, GroupBy, Promise, Query, SomeGroups, Spend
@@ -27,22 +28,26 @@ ROUGH = 10
 """A declared size may be wrong by this factor before anybody is contradicted by it."""
 _DIGITS = 12
 _COARSER = 4
+_ROUNDING = 1 - Fraction(1, 2**12)
+"""Parts use their shares of a BUDGET to one part in 2^13: so much less is asked where shares are raised together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
     """Simple parts that are measured together; ``plans`` stand in the order of their measurements.
 
-    ``apart``: the same with a measurement for every quantile, where ``plans`` have one for several.
+    ``apart``: the same with a measurement for every quantile, where ``plans`` have one for several. ``even``: the same
+    with an even share of the BUDGET for each part, where ``plans`` have more since they cost less together.
     """
 
     plans: tuple[Plan, ...]
     apart: tuple[Plan, ...] = ()
+    even: Step | None = None
 
     @property
     def event(self) -> Event:
         """What will be released."""
-        return self.plans[0].event if len(self.plans) == 1 else Composed(tuple(one.event for one in self.plans))
+        return event_of(self.plans)
 
     @property
     def ways(self) -> tuple[Step, ...]:
@@ -279,7 +284,25 @@ def _values_of(query: Query, schema: TableSchema, chosen: tuple[int, ...] | None
 
 
 def _step(query: Query, schema: TableSchema, bounds: Bounds, left: Cost, chosen: tuple[int, ...] | None = None) -> Step:
-    parts = [_simple(query, schema, part, bound) for part, bound in bounds.items()]
+    step = _step_of(query, schema, bounds, left, chosen)
+    if not isinstance(query.promise, Spend) or step.event in (step.plans[0].event, one_by_one(step.plans)):
+        return step
+    book = accountant(schema.budget.accountant)
+    allowed = Fraction(allowed_cost(query.promise, schema).amount * len(bounds), len(_all_parts(query, schema)))
+    cost = book.cost(step.event).amount
+    raised = _step_of(query, schema, bounds, left, chosen, allowed / cost * _ROUNDING) if cost < allowed else step
+    return replace(raised, even=step) if cost < book.cost(raised.event).amount <= allowed else step
+
+
+def _step_of(
+    query: Query,
+    schema: TableSchema,
+    bounds: Bounds,
+    left: Cost,
+    chosen: tuple[int, ...] | None,
+    times: Fraction = Fraction(1),
+) -> Step:
+    parts = [_simple(query, schema, part, bound, times) for part, bound in bounds.items()]
     if chosen is not None:
         assert isinstance(query.workload, GroupBy)
         parts = [replace(part, workload=SomeGroups(query.workload, chosen)) for part in parts]
@@ -293,12 +316,14 @@ def _plan_part(part: Query, schema: TableSchema, left: Cost) -> Plan:
     return planned(part, schema, left=left)
 
 
-def _simple(query: Query, schema: TableSchema, part: Part, error: Fraction | None) -> Query:
+def _simple(
+    query: Query, schema: TableSchema, part: Part, error: Fraction | None, times: Fraction = Fraction(1)
+) -> Query:
     """One part of ``query`` as a question of its own."""
     return Query(
         table=query.table,
         workload=query.workload,
-        promise=_share(query, schema, error),
+        promise=_share(query, schema, error, times),
         aggregate=part,
         where=query.where,
         reuse=query.reuse,
@@ -307,8 +332,8 @@ def _simple(query: Query, schema: TableSchema, part: Part, error: Fraction | Non
     )
 
 
-def _share(query: Query, schema: TableSchema, error: Fraction | None) -> Promise:
-    """An even share of beta, and of the budget where there is one."""
+def _share(query: Query, schema: TableSchema, error: Fraction | None, times: Fraction) -> Promise:
+    """An even share of beta, and ``times`` an even share of the budget where there is one."""
     number = len(_all_parts(query, schema))
     promise = query.promise
     beta = promise.beta / number
@@ -318,7 +343,7 @@ def _share(query: Query, schema: TableSchema, error: Fraction | None) -> Promise
         assert error is not None
         return Accuracy(_decimal_below(error), beta, joint=promise.joint)
     book = accountant(schema.budget.accountant)
-    amount = Decimal(allowed_cost(promise, schema).amount // number) / book.scale
+    amount = Decimal(math.floor(allowed_cost(promise, schema).amount * times / number)) / book.scale
     if not amount:
         raise AccuracyUnreachable("No error bound can be promised for so little.", fix="raise BUDGET")
     return Spend(amount, "epsilon" if book.symbol == "epsilon" else "rho", None, beta, promise.joint)

@@ -124,9 +124,11 @@ def variance_of(noise: Noise, parameter: Fraction) -> Fraction:
     return parameter if noise == "gaussian" else laplace_variance(parameter)
 
 
-def plan(spec: SketchSpec, schema: TableSchema, *, seed: int) -> SketchPlan:
+def plan(spec: SketchSpec, schema: TableSchema, *, seed: int, summed: bool = False) -> SketchPlan:
     """The plan of ``spec``; the same seed gives the same plan.
 
+    Args:
+        summed: Noise is added in shares, by several silos.
     Raises:
         SchemaError: A feature has no finite domain, or the kernel does not fit its kind.
         RequestError: Counters, rows, hits or noise do not fit; the message names the largest value that does.
@@ -143,23 +145,27 @@ def plan(spec: SketchSpec, schema: TableSchema, *, seed: int) -> SketchPlan:
         hashed = HashPlan(spec.kernel, features, hashes, sets, spec.label, labels, spec.group, seed % 2**32)
     _check_room(hashed)
     hits = _hits(spec, schema, hashed.hashes.rows, pure)
-    moved = sensitivity(schema, rows=hits or hashed.hashes.rows, grouped=spec.group is not None)
-    return _priced(spec, schema, hashed, hits, moved, pure)
+    moved = sensitivity(schema, rows=hits or hashed.hashes.rows, grouped=spec.group is not None, classes=hashed.classes)
+    # Sums of Gaussian shares have one event for each variance.
+    joint = schema.replace_one and hashed.classes == 1 and (pure or not summed)
+    return _priced(spec, schema, hashed, hits, moved, pure, joint)
 
 
-def sensitivity(schema: TableSchema, *, rows: int, grouped: bool = False) -> Sensitivity:
-    """The exact sensitivity of the counters, where each record counts in ``rows`` rows of the sketch.
+def sensitivity(schema: TableSchema, *, rows: int, grouped: bool = False, classes: int = 1) -> Sensitivity:
+    """The exact sensitivity of the counters and of the numbers of records, where a record counts in ``rows`` rows.
 
     A record moves one counter a row by one. All of a user's records may meet in one cell. A replaced unit leaves one
-    cell and enters another. With labels a record has one class, so the stacked table moves no more than a plain one.
+    cell and enters another. With labels a record has one class, so the stacked table moves no more than a plain one. A
+    replaced unit leaves one class and enters another; without classes it moves the one number by its records at most.
     """
     records = 1 if grouped else schema.unit.max_rows
     twice = 2 if schema.replace_one else 1
+    sizes = twice if classes > 1 else 1
     return Sensitivity(
         l1=twice * rows * records,
         l2_squared=twice * rows * records**2,
-        size=twice * records,
-        size_squared=twice * records**2,
+        size=sizes * records,
+        size_squared=sizes * records**2,
     )
 
 
@@ -330,20 +336,36 @@ def amount_of_budget(budget: Budget, schema: TableSchema) -> Fraction:
 
 
 def _priced(
-    spec: SketchSpec, schema: TableSchema, hashed: HashPlan, hits: int | None, moved: Sensitivity, pure: bool
+    spec: SketchSpec,
+    schema: TableSchema,
+    hashed: HashPlan,
+    hits: int | None,
+    moved: Sensitivity,
+    pure: bool,
+    joint: bool,
 ) -> SketchPlan:
+    """The noise that a budget buys.
+
+    Args:
+        joint: A unit that takes another's place either moves twice as many counters, or the number of records. Noise on
+            that number with a ``rows``-th of the counters' parameter is then in their price. Proof:
+            docs/explanation/sketch.md.
+    """
+    rows = hits or hashed.hashes.rows
     share = Fraction(spec.share_for_sizes)
-    amount = _amount(spec, schema, moved, hits or hashed.hashes.rows, pure) if spec.accuracy else None
+    joint = joint and bool(share)
+    counted = Fraction(1) if joint else 1 - share
+    amount = _amount(spec, schema, moved, rows, pure) / counted if spec.accuracy else None
     parts: list[DiscreteLaplace | DiscreteGaussian] = []
+    bought = ((moved.l1, moved.l2_squared, counted), (moved.size, moved.size_squared, 1 - counted))
     if pure:
         total = amount or _epsilon(spec, schema)
-        for l1, part in ((moved.l1, 1 - share), (moved.size, share)):
-            parts += [DiscreteLaplace(drawable(l1 / (total * part)), l1)] if part else []
+        parts += [DiscreteLaplace(drawable(l1 / (total * part)), l1) for l1, _, part in bought if part]
     else:
         total = amount or amount_of_budget(_given(spec), schema)
-        for l2_squared, part in ((moved.l2_squared, 1 - share), (moved.size_squared, share)):
-            parts += [DiscreteGaussian(drawable(l2_squared / (2 * total * part)), l2_squared)] if part else []
+        parts += [DiscreteGaussian(drawable(l2 / (2 * total * part)), l2) for _, l2, part in bought if part]
     numbers = [part.scale if isinstance(part, DiscreteLaplace) else part.variance for part in parts]
+    numbers += [drawable(numbers[0] / rows)] if joint else []
     if max(numbers) > 2**40:
         raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.001" or more')
     made = SketchPlan(
@@ -367,15 +389,13 @@ def _given(spec: SketchSpec) -> Budget:
 
 
 def _amount(spec: SketchSpec, schema: TableSchema, moved: Sensitivity, rows: int, pure: bool) -> Fraction:
-    """The price that an accuracy needs: what the rows' spread leaves of the allowed variance is noise."""
+    """The price of counters that an accuracy needs: what the rows' spread leaves of the allowed variance is noise."""
     allowed, variance = _wanted(spec, schema)
     noise = allowed - variance / rows
     if noise <= 0:
         raise AccuracyUnreachable(f"{rows} rows cannot be so exact.", fix='rows="auto"')
-    share = spec.share_for_sizes
     # A kernel sum has 1/rows of one counter's variance: 2 scale^2 / rows, or variance / rows.
-    price = moved.l1 * math.sqrt(2 / (rows * noise)) if pure else moved.l2_squared / (2 * rows * noise)
-    return Fraction(price / (1 - share))
+    return Fraction(moved.l1 * math.sqrt(2 / (rows * noise)) if pure else moved.l2_squared / (2 * rows * noise))
 
 
 def _with_notes(made: SketchPlan) -> SketchPlan:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 POOREST = 0.05
 """Steps that keep less epsilon than this teach little on any table."""
+REPLACED = 8
+"""Variance beside that of the price, with which whole noise hides replaced rows as normal noise does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,8 @@ class Training:
     @property
     def variance(self) -> int:
         """Of the whole noise on each coordinate."""
-        return math.ceil((self.scale * self.sensitivity * self.multiplier) ** 2)
+        whole = math.ceil((self.scale * self.sensitivity * self.multiplier) ** 2)
+        return whole + (REPLACED if self.sensitivity > 1 else 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

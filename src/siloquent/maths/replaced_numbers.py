@@ -1,0 +1,58 @@
+"""How far a row that takes another's place moves sums of powers of one number, all of them together.
+
+The furthest pair for one power is not the furthest for another: two opposite ends differ most in the sum and not at all
+in the square.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+MOST_VALUES = 2**14
+_NEAR = 1e-9
+"""Doubles are right to far more than this, so the greatest exact value is among those that come as near."""
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """The sum of the number (``power`` 1) or of its square (2), in units of ``quantum`` steps.
+
+    ``weight``: of a change in units, or of its square: one over the noise's scale, or over its variance.
+    """
+
+    power: int
+    quantum: int
+    weight: Fraction
+
+
+def furthest_replacement(lowest: int, highest: int, powers: Sequence[Power], *, squared: bool) -> Fraction:
+    """The greatest weighted sum of changes (of squared changes) between two values in ``lowest`` .. ``highest``.
+
+    Exact up to 2^14 values; beyond, the sum of what each power can change by.
+    """
+    if highest - lowest >= MOST_VALUES:
+        largest = max(abs(lowest), abs(highest))
+        ends = {1: highest - lowest, 2: largest**2}
+        return sum((one.weight * _norm(-(-ends[one.power] // one.quantum), squared) for one in powers), Fraction(0))
+    # Of two values the one further from 0 may be moved out to an end: every difference grows.
+    values = np.arange(lowest, highest + 1, dtype=np.int64)
+    changes = np.concatenate(
+        [
+            np.stack([-(-abs(end**one.power - values**one.power) // one.quantum) for one in powers], axis=1)
+            for end in (lowest, highest)
+        ]
+    )
+    near = (changes.astype(np.float64) ** (2 if squared else 1)) @ np.array([float(one.weight) for one in powers])
+    kept = {tuple(row) for row in changes[near >= near.max() - _NEAR * near.max()].tolist()}
+    return max(
+        sum((one.weight * _norm(change, squared) for one, change in zip(powers, row, strict=True)), Fraction(0))
+        for row in kept
+    )
+
+
+def _norm(change: int, squared: bool) -> int:
+    return change**2 if squared else change
