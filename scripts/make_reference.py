@@ -54,10 +54,19 @@ HTTP_WORDS = """\
 - Every failure is an `application/problem+json` document with `code`, `detail`, `fix` and `spent`; the codes of tasks
   are those of [errors](errors.md). The server's own: 400 `idempotency_key_missing`, 401 `unauthorised`, 403
   `not_allowed` and `forged`, 404 `not_found`, 413 `body_too_large` and `text_too_long`, 415
-  `unsupported_media_type`, 422 `request_unreadable` and `upload_refused`, 429 `too_many_requests` and `busy` with
-  `Retry-After`, 431 `headers_too_large`, 503 `too_slow`.
+  `unsupported_media_type`, 422 `request_unreadable`, `upload_refused`, `plan_too_large` and `source_not_allowed`,
+  429 `too_many_requests` and `busy` with
+  `Retry-After`, 431 `headers_too_large`, 503 `too_slow` and `store_busy`.
 - Answers leave at whole multiples of a slot.
-- What is somebody else's looks as if it were not there."""
+- What is somebody else's looks as if it were not there.
+- The description is made for generating clients: each body of a success is closed, and is the document of that kind
+  that `siloquent schema KIND` prints; a job's spec is the one of its task. Operation ids are verbs with their object.
+- `POST /v1/jobs/prices` says what a job would cost before it runs. `GET /v1/jobs/{job}?wait=25` answers when the job
+  has ended, or after so many seconds. Events send a comment each 15 seconds and go on after `Last-Event-ID`.
+- Lists take `limit` and `after` (`before` for denials): ask on with the last id until a page is empty.
+- Versions: under `/v1` and in a kind `siloquent/KIND/1`, fields, routes, codes and optional parameters may be added, so
+  a client ignores what it does not know. Nothing is taken away or changes its meaning: that needs `/v2`, or kind 2,
+  which are served beside the old ones for a year at least, and announced in the changelog before."""
 
 
 def error_classes() -> list[type[SiloquentError]]:

@@ -41,8 +41,9 @@ BARE_METHODS = {
 }  # fmt: skip
 # What these read was written by this very system and never left its machine: its databases, its package, its own text.
 OWN_BYTES = {
-    "cli/kinds.py", "collect/task.py", "data/engines/spark.py", "explore/spec/footprint.py", "explore/spec/measured.py",
-    "federation/journal.py", "federation/relay/store.py", "ledger/chain.py", "ledger/recall.py", "server/jobs.py",
+    "collect/task.py", "data/engines/spark.py", "documents/kinds.py", "explore/spec/footprint.py",
+    "explore/spec/measured.py", "federation/journal.py", "federation/relay/store.py", "ledger/chain.py",
+    "ledger/recall.py", "server/jobs.py",
     "server/routes/answers.py", "server/routes/money.py", "server/tokens.py", "server/work.py", "share/files.py",
     "sketch/estimate/moments.py", "sketch/together.py", "synth/task.py",
     # Sources of private rows have bounds of their own (docs/decisions/data-hostile-files.md).

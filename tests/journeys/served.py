@@ -15,6 +15,7 @@ import httpx
 import uvicorn
 
 from journeys.clinic import TOML, write_source
+from journeys.described import Described
 from siloquent.server import make_app, read_settings
 from siloquent.session import create_workspace
 
@@ -23,7 +24,10 @@ WIDE = TOML.replace('epsilon = "1"', 'epsilon = "1000"').replace('ana = "1", bo 
 
 @dataclass(frozen=True)
 class Served:
-    """A server that runs: its address, its folder, the text of a token for each role."""
+    """A server that runs: its address, its folder, the text of a token for each role.
+
+    Whatever a client of it is answered is compared with the API's own description.
+    """
 
     address: str
     folder: Path
@@ -33,7 +37,8 @@ class Served:
     def client(self, name: str, **headers: str) -> httpx.Client:
         """A client that speaks for ``name`` (ana, bo, owner, auditor), or for nobody."""
         token = {"Authorization": f"Bearer {self.texts[name]}"} if name in self.texts else {}
-        return httpx.Client(base_url=self.address, headers={**token, **headers}, timeout=60)
+        hooks = {"response": [Described.of(self.app).check]}
+        return httpx.Client(base_url=self.address, headers={**token, **headers}, timeout=60, event_hooks=hooks)
 
     def ask(self, name: str, sql: str, key: str, **more: Any) -> httpx.Response:
         """``POST /v1/answers``."""

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siloquent.charging import guarantee_of, part_of
-from siloquent.cli.paying import price_words
+from siloquent.documents.plans import price_words
 from siloquent.door import Session
 from siloquent.ledger import MemoryLedger, Permit, Stored
 from siloquent.privacy import (

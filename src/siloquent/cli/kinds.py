@@ -1,45 +1,20 @@
-"""JSON Schemas of the documents that ``--json`` prints, and of the files that people write."""
+"""``siloquent schema``: JSON Schemas of the documents that ``--json`` prints, and of the files that people write."""
 
 from __future__ import annotations
 
-import json
-from importlib import resources
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from siloquent.cli.commands import Options, command
-from siloquent.errors import UnknownName
+from siloquent.documents.kinds import TABLE_FILE, json_schema, kinds
 
-TABLE_FILE = "table-file"
+__all__ = ["TABLE_FILE", "json_schema", "kinds", "register", "schema"]
 
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
     command(app, "schema", schema, panel="Help")
-
-
-def kinds() -> list[str]:
-    """The kinds of documents, in alphabetical order; ``siloquent/KIND/1`` is the first value of each."""
-    folder = resources.files("siloquent.cli") / "schemas"
-    return sorted(file.name.removesuffix(".json") for file in folder.iterdir() if file.name.endswith(".json"))
-
-
-def json_schema(kind: str) -> dict[str, Any]:
-    """The JSON Schema of ``kind``.
-
-    Raises:
-        UnknownName: there is no such kind.
-    """
-    if kind == TABLE_FILE:
-        from siloquent.schema.toml import json_schema as of_table_files
-
-        return of_table_files()
-    if kind not in kinds():
-        raise UnknownName("kind of document", kind, [*kinds(), TABLE_FILE], fix="siloquent schema answer")
-    text = (resources.files("siloquent.cli") / "schemas" / f"{kind}.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
 
 
 def schema(

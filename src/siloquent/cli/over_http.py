@@ -143,7 +143,7 @@ def releases(options: Options) -> None:
     with connected(options) as session:
         found = session.releases()
     if options.as_json:
-        plain = [{name: value for name, value in one.items() if name != "shared"} for one in found]
+        plain = [{name: value for name, value in one.items() if name not in ("shared", "deleted")} for one in found]
         options.screen.document({"schema": "siloquent/release-list/1", "releases": plain})
         return
     rows = [

@@ -5,8 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,8 +15,6 @@ from siloquent.errors import RequestError, SiloquentError
 if TYPE_CHECKING:
     from siloquent.cli.commands import Options
     from siloquent.door import Session
-    from siloquent.privacy import Event
-    from siloquent.schema import TableSchema
 
 # The options of every command that pays.
 Epsilon = Annotated[str | None, typer.Option("--epsilon", help="What it may cost, in epsilon.")]
@@ -30,38 +27,7 @@ MaxCost = Annotated[
 Dry = Annotated[bool, typer.Option("--explain", help="Only say what it would cost.")]
 
 
-class Priced(Protocol):
-    """A plan of any task, as far as its price goes."""
-
-    @property
-    def schema(self) -> TableSchema:
-        """The table that pays."""
-
-    @property
-    def price(self) -> Fraction:
-        """What would be charged, in the account's epsilon or rho."""
-
-    @property
-    def event(self) -> Event:
-        """The event that would be reserved."""
-
-
 CHARGED = "the price is charged; asking again with the same --key costs no more"
-
-
-def price_words(planned: Priced) -> str:
-    """The price, and its meaning in epsilon where the account counts in rho."""
-    from siloquent.documents.money import four_digits
-    from siloquent.privacy import accountant, digits, epsilon_of_zcdp
-
-    budget = planned.schema.budget
-    book = accountant(budget.accountant)
-    words = f"{book.symbol} {four_digits(planned.price, 'up')}"
-    if budget.accountant == "zcdp":
-        delta, own = budget.delta - budget.delta_events, book.price(planned.event).delta
-        at = f" at delta {digits(delta + own)}" if own else ""
-        words += f" (epsilon {digits(epsilon_of_zcdp(float(planned.price), float(delta)))}{at} on its own)"
-    return words
 
 
 def agreed(options: Options, price: str, *, what: str, question: str, yes: bool, max_cost: str | None) -> bool:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from siloquent.cli.commands import Options, command
-from siloquent.cli.paying import Dry, Epsilon, Key, MaxCost, Rho, Yes, agreed, charged, price_words
+from siloquent.cli.paying import Dry, Epsilon, Key, MaxCost, Rho, Yes, agreed, charged
 from siloquent.cli.places import again_as, place_in, release_path, write_new, write_rows
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.search_files import catalogue_path, offer_of, plan_at, request_of
+from siloquent.documents.plans import offer_plan_document, price_words
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def offer(
     dry: Dry = False,
 ) -> int | None:
     """Release a table's sums once, for others to find and use; the price is shown first."""
-    from siloquent.cli.search_words import offer_document, plan_document, show_offer, show_plan
+    from siloquent.cli.search_words import offer_document, show_offer, show_plan
 
     given = locals()
     with options.session() as session:
@@ -83,7 +84,7 @@ def offer(
         if dry:
             planned, left = session.search.explain(spec), session.left(spec.table)
             if options.as_json:
-                options.screen.document(plan_document(planned, left))
+                options.screen.document(offer_plan_document(planned, left))
             else:
                 show_plan(options.screen, planned, left)
             return None
@@ -186,7 +187,7 @@ def find(
     dry: Dry = False,
 ) -> int | None:
     """Rank offers by what they add to your model. Free on your own rows; with --epsilon from a release of yours."""
-    from siloquent.cli.search_words import found_document, plan_document, show_found, show_plan
+    from siloquent.cli.search_words import found_document, show_found, show_plan
 
     given = locals()
     with options.session() as session:
@@ -198,7 +199,7 @@ def find(
             if dry:
                 planned, left = session.search.explain(spec.as_offer()), session.left(spec.table)
                 if options.as_json:
-                    options.screen.document(plan_document(planned, left))
+                    options.screen.document(offer_plan_document(planned, left))
                 else:
                     show_plan(options.screen, planned, left)
                 return None

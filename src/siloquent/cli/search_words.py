@@ -8,10 +8,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from siloquent.cli.paying import price_words
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT, Screen
 from siloquent.documents.offers import catalogue_document, found_document, serves
+from siloquent.documents.plans import mean_error, price_words
 from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
@@ -22,42 +22,12 @@ __all__ = [
     "catalogue_document",
     "found_document",
     "offer_document",
-    "plan_document",
     "show_catalogue",
     "show_found",
     "show_offer",
     "show_plan",
 ]
 MOST_SHOWN = 10
-
-
-def plan_document(planned: OfferPlan, left: Cost) -> dict[str, Any]:
-    """A plan as a document of kind ``siloquent/offer-plan/1``."""
-    from siloquent.privacy import accountant, digits
-
-    book = accountant(planned.schema.budget.accountant)
-    return {
-        "schema": "siloquent/offer-plan/1",
-        "table": planned.schema.name,
-        "features": [feature.name for feature in planned.features],
-        "keys": [
-            {"name": key.name, "cells": key.cells, "mean_error": _error(planned, key.cells)} for key in planned.keys
-        ],
-        "numbers": planned.numbers,
-        "noise": planned.noise,
-        "parameters": [None if value is None else str(value) for value in planned.parameters],
-        "symbol": book.symbol,
-        "price": digits(planned.price, 6),
-        "left_before": digits(Fraction(left.amount, book.scale), 6, up=False) if left.amount else "0",
-        "data_touched": False,
-        "notes": list(planned.notes),
-    }
-
-
-def _error(planned: OfferPlan, cells: int) -> float | None:
-    """The error that noise gives the mean of a key with an even share of the rows, in half ranges."""
-    size = planned.schema.size_hint
-    return None if size is None else planned.mean_error(max(size / cells, 1))
 
 
 def show_plan(screen: Screen, planned: OfferPlan, left: Cost) -> None:
@@ -76,7 +46,7 @@ def show_plan(screen: Screen, planned: OfferPlan, left: Cost) -> None:
             *[("note", clean_lines(note)) for note in planned.notes],
         ]
     )
-    errors = [(key.name, key.cells, _error(planned, key.cells)) for key in planned.keys]
+    errors = [(key.name, key.cells, mean_error(planned, key.cells)) for key in planned.keys]
     rows = [(clean(name), f"{cells:,}", f"{50 * e:.2g} % of the range") for name, cells, e in errors if e is not None]
     if rows:
         screen.table([("key", LEFT), ("values", RIGHT), ("error of a mean by it", RIGHT)], rows)

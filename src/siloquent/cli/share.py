@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from siloquent.cli.commands import Options, command
-from siloquent.cli.paying import Dry, Epsilon, Key, MaxCost, Rho, Yes, agreed, charged, price_words
+from siloquent.cli.paying import Dry, Epsilon, Key, MaxCost, Rho, Yes, agreed, charged
 from siloquent.cli.places import place_in, write_new, write_rows
 from siloquent.cli.share_files import releases_at, share_spec_of, table_of
+from siloquent.documents.plans import price_words, share_plan_document
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def release(
     dry: Dry = False,
 ) -> int | None:
     """Release a table's statistics about a label, for other silos to learn from; the price is shown first."""
-    from siloquent.cli.share_words import plan_document, release_document, show_plan, show_release
+    from siloquent.cli.share_words import release_document, show_plan, show_release
 
     given = locals()
     with options.session() as session:
@@ -67,7 +68,7 @@ def release(
         planned, left = session.share.explain(spec), session.left(spec.table)
         if dry:
             if options.as_json:
-                options.screen.document(plan_document(planned, left))
+                options.screen.document(share_plan_document(planned, left))
             else:
                 show_plan(options.screen, planned, left)
             return None

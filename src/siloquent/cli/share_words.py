@@ -8,9 +8,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from siloquent.cli.paying import price_words
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT, Screen
+from siloquent.documents.plans import price_words
 from siloquent.pictures.plain import clean, label
 
 if TYPE_CHECKING:
@@ -27,30 +27,6 @@ _MODELS = {
     "shared": "the others' releases alone",
     "stacked": "your rows with the others' releases",
 }
-
-
-def plan_document(planned: SharePlan, left: Cost) -> dict[str, Any]:
-    """A plan as a document of kind ``siloquent/share-plan/1``."""
-    from siloquent.privacy import accountant, digits
-
-    book, relative = accountant(planned.schema.budget.accountant), planned.relative_noise()
-    return {
-        "schema": "siloquent/share-plan/1",
-        "table": planned.schema.name,
-        "label": planned.agreement.label.name,
-        "method": planned.agreement.method,
-        "trust": planned.agreement.trust,
-        "agreement": planned.agreement.digest,
-        "numbers": planned.numbers,
-        "noise": planned.noise,
-        "noise_deviation": planned.deviation,
-        "relative_noise": relative,
-        "symbol": book.symbol,
-        "price": digits(planned.price, 6),
-        "left_before": digits(Fraction(left.amount, book.scale), 6, up=False) if left.amount else "0",
-        "data_touched": False,
-        "notes": list(planned.notes),
-    }
 
 
 def show_plan(screen: Screen, planned: SharePlan, left: Cost) -> None:

@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from siloquent.cli.commands import Options, command
-from siloquent.cli.paying import Dry, Epsilon, Key, MaxCost, Rho, Yes, agreed, charged, price_words
+from siloquent.cli.paying import Dry, Epsilon, Key, MaxCost, Rho, Yes, agreed, charged
 from siloquent.cli.places import again_as, in_workspace, release_path, write_new
 from siloquent.cli.sketch_files import fixes_as_options, numbers_of, points_of, rule_of, sketch_at, spec_of
+from siloquent.documents.plans import price_words, sketch_plan_document
 from siloquent.errors import RequestError
 
 Table = Annotated[
@@ -96,7 +97,7 @@ def plan(
     ] = None,
 ) -> None:
     """Say what a sketch would cost and how exact it would be. Touches no data; -o keeps the hash plan for silos."""
-    from siloquent.cli.sketch_words import plan_document, show_plan
+    from siloquent.cli.sketch_words import show_plan
 
     with options.session() as session:
         planned = session.sketch.explain(spec)
@@ -104,7 +105,7 @@ def plan(
         if output is not None:
             write_new(output, planned.hash_plan.to_json())
     if options.as_json:
-        options.screen.document(plan_document(planned, left))
+        options.screen.document(sketch_plan_document(planned, left))
     else:
         show_plan(options.screen, planned, left)
         if output is not None:
@@ -122,7 +123,7 @@ def build(
     dry: Dry = False,
 ) -> int | None:
     """Build a sketch in one pass over the rows; the price is shown first. Everything asked of it later is free."""
-    from siloquent.cli.sketch_words import plan_document, show_plan, show_sketch, sketch_document
+    from siloquent.cli.sketch_words import show_plan, show_sketch, sketch_document
 
     with options.session() as session:
         place = None if output is None else release_path(options, output)
@@ -131,7 +132,7 @@ def build(
         planned, left = session.sketch.explain(spec), session.left(spec.table)
         if dry:
             if options.as_json:
-                options.screen.document(plan_document(planned, left))
+                options.screen.document(sketch_plan_document(planned, left))
             else:
                 show_plan(options.screen, planned, left)
             return None

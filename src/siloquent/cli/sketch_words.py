@@ -10,10 +10,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from siloquent.cli.paying import price_words
 from siloquent.cli.places import write_new
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT, Screen
+from siloquent.documents.plans import SKETCH_DENSITIES, price_words
 from siloquent.pictures.plain import clean, label
 
 if TYPE_CHECKING:
@@ -21,36 +21,6 @@ if TYPE_CHECKING:
     from siloquent.sketch import Sketch, SketchPlan
 
 MOST_SHOWN = 100
-DENSITIES = (0.001, 0.01, 0.1)
-
-
-def plan_document(planned: SketchPlan, left: Cost) -> dict[str, Any]:
-    """A plan as a document of kind ``siloquent/sketch-plan/1``."""
-    from siloquent.privacy import accountant, digits
-
-    book = accountant(planned.schema.budget.accountant)
-    classes, rows, width = planned.hash_plan.shape
-    errors = {str(d): planned.typical_error(d) for d in DENSITIES}
-    return {
-        "schema": "siloquent/sketch-plan/1",
-        "table": planned.schema.name,
-        "plan": planned.hash_plan.digest,
-        "classes": classes,
-        "rows": rows,
-        "width": width,
-        "hits": planned.hits,
-        "noise": planned.noise,
-        "parameter": str(planned.parameter),
-        "noise_deviation": planned.noise_deviation,
-        "typical_relative_error": {key: value for key, value in errors.items() if value is not None},
-        "symbol": book.symbol,
-        "price": digits(planned.price, 6),
-        "left_before": digits(Fraction(left.amount, book.scale), 6, up=False) if left.amount else "0",
-        "bytes": 8 * planned.counters,
-        "seconds": planned.seconds,
-        "data_touched": False,
-        "notes": list(planned.notes),
-    }
 
 
 def show_plan(screen: Screen, planned: SketchPlan, left: Cost) -> None:
@@ -72,7 +42,7 @@ def show_plan(screen: Screen, planned: SketchPlan, left: Cost) -> None:
             *[("note", clean_lines(note)) for note in planned.notes],
         ]
     )
-    errors = [(d, planned.typical_error(d)) for d in DENSITIES]
+    errors = [(d, planned.typical_error(d)) for d in SKETCH_DENSITIES]
     if errors[0][1] is not None:
         screen.table(
             [("near a point lie", RIGHT), ("typical error", RIGHT)],
@@ -237,7 +207,6 @@ def _three(value: float) -> str:
 
 __all__: Sequence[str] = (
     "notes_of_answer",
-    "plan_document",
     "rows_of_answer",
     "show_plan",
     "show_rows",

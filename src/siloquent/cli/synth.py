@@ -13,9 +13,10 @@ import typer
 
 from siloquent.cli import synth_constraints, synth_evaluate
 from siloquent.cli.commands import Options, command
-from siloquent.cli.paying import agreed, charged, price_words
+from siloquent.cli.paying import agreed, charged
 from siloquent.cli.places import again_as, in_workspace, release_path
 from siloquent.cli.problems import clean_lines
+from siloquent.documents.plans import price_words, synth_plan_document
 from siloquent.errors import ReleaseError, RequestError, SiloquentError
 from siloquent.foreign import load_toml
 
@@ -70,12 +71,12 @@ def plan(
     seed: Seed = 0,
 ) -> None:
     """Say what it would cost, how each constraint would be kept and how noisy each step is. Touches no data."""
-    from siloquent.cli.synth_words import plan_document, show_plan
+    from siloquent.cli.synth_words import show_plan
 
     asked = _spec(options, spec, locals())
     with options.session() as session, _fixes_as_options(spec):
         planned, left = session.synth.explain(asked), session.left(asked.table)
-    document = plan_document(planned, left)
+    document = synth_plan_document(planned, left)
     if options.as_json:
         options.screen.document(document)
     else:
@@ -108,7 +109,7 @@ def run(
     dry: Annotated[bool, typer.Option("--explain", help="Only say what it would cost.")] = False,
 ) -> int | None:
     """Make a synthetic table; the price is shown first. More rows of it cost nothing afterwards."""
-    from siloquent.cli.synth_words import plan_document, release_document, show_plan, show_release
+    from siloquent.cli.synth_words import release_document, show_plan, show_release
 
     asked = _spec(options, spec, locals())
     with options.session() as session, _fixes_as_options(spec):
@@ -116,7 +117,7 @@ def run(
         if place is not None and place.exists() and key is None:
             raise RequestError(f"{place} is there already.", fix="name another one with -o")
         planned = session.synth.explain(asked)
-        document = plan_document(planned, session.left(asked.table))
+        document = synth_plan_document(planned, session.left(asked.table))
         if dry:
             options.screen.document(document) if options.as_json else show_plan(options.screen, document)
             return None

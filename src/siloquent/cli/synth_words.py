@@ -5,52 +5,19 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from siloquent.cli.paying import price_words
 from siloquent.cli.screen import LEFT, RIGHT, Screen
 from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from siloquent.privacy import Cost
-    from siloquent.synth.engines import Plan
     from siloquent.synth.spec.release import SyntheticRelease
 
 SHOWN = 10
 NO_FORECAST = "no forecast: engine tree makes one where the table declares a size_hint, such as size_hint = 5000"
-
-
-def plan_document(planned: Plan, left: Cost) -> dict[str, Any]:
-    """A plan as a document of kind ``siloquent/synth-plan/1``."""
-    from siloquent.privacy import accountant, digits
-
-    book = accountant(planned.schema.budget.accountant)
-    return {
-        "schema": "siloquent/synth-plan/1",
-        "table": planned.schema.name,
-        "engine": planned.spec.engine,
-        "quality": planned.spec.quality,
-        "columns": list(planned.names),
-        "constraints": [
-            {"number": one.number, "constraint": one.text, "hard": one.hard, "kind": one.kind, "kept": one.kept}
-            for one in planned.compiled.constraints
-        ],
-        "steps": [{"step": name, "price": price, "deviation": sd} for name, price, sd in planned.noises()],
-        "model": planned.outline,
-        "rounds": planned.rounds,
-        "cells": planned.cells,
-        "expected_distance": planned.expected_distance,
-        "symbol": book.symbol,
-        "price": digits(planned.price, 6),
-        "price_words": price_words(planned),
-        "left_before": digits(Fraction(left.amount, book.scale), 6, up=False) if left.amount else "0",
-        "data_touched": False,
-        "notes": list(planned.notes),
-    }
 
 
 def show_plan(screen: Screen, plan: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from siloquent.server import problems
+from siloquent.server.described import describe
 from siloquent.server.desk import Desk
 from siloquent.server.guard import House
 from siloquent.server.jobs import Jobs
@@ -98,6 +99,7 @@ def make_app(folder: Path, settings: Settings) -> Any:
         redoc_url=None,
         redirect_slashes=False,  # a redirect would name whatever host the request did
         openapi_url="/openapi.json",
+        generate_unique_id_function=lambda route: route.name,
         responses={"4XX": problems.DESCRIBED, "5XX": problems.DESCRIBED},
     )
     app.state.house, app.state.folder = house, folder
@@ -106,6 +108,7 @@ def make_app(folder: Path, settings: Settings) -> Any:
         app.include_router(part.router, prefix="/v1")
     app.include_router(watchers.alive)
     app.include_router(watchers.router)
+    app.openapi = describe(app)  # type: ignore[method-assign]
     app.state.pages = Pages(app)
     for part in (access, asking, declared, wizard, gathered, silo_pages, books):
         app.include_router(part.router)

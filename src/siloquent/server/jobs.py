@@ -17,6 +17,27 @@ ENDED = ("done", "failed", "cancelled")
 MAX_LISTED = 200
 
 
+def check_job(person: Person, task: str, spec: Mapping[str, Any]) -> None:
+    """Refuse what cannot be a job of ``person``: said before it is queued or priced, not by a job that failed.
+
+    Raises:
+        SiloquentError: the spec cannot be read.
+        Refused: the task is unknown, or the spec names no table of the person's, or a file.
+    """
+    from siloquent.server.work import FILES, TASKS, read_spec
+
+    if task not in TASKS:
+        known = ", ".join(sorted(TASKS))
+        raise Refused(422, "unknown_name", f"No task {task[:40]!r} runs as a job. Known: {known}.", fix=known)
+    table = spec.get("table")
+    if not isinstance(table, str) or not person.may_see(table):
+        raise Refused(422, "request_invalid", "A job's spec names a table of yours.", fix='"table": "visits"')
+    if named := sorted(set(FILES) & set(spec)):
+        detail = f"A job's spec names no file of the server: {named[0]!r} is for its command line."
+        raise Refused(422, "request_invalid", detail, fix=f"leave {named[0]} out")
+    read_spec(task, spec)
+
+
 class Jobs:
     """The jobs of one workspace, and this server's ``runner`` of them.
 
@@ -35,18 +56,7 @@ class Jobs:
             SiloquentError: the spec cannot be read.
             Refused: the task is unknown, the key is another job's, or the person has too many unfinished ones.
         """
-        from siloquent.server.work import FILES, TASKS, read_spec
-
-        if task not in TASKS:
-            known = ", ".join(sorted(TASKS))
-            raise Refused(422, "unknown_name", f"No task {task[:40]!r} runs as a job. Known: {known}.", fix=known)
-        table = spec.get("table")
-        if not isinstance(table, str) or not person.may_see(table):
-            raise Refused(422, "request_invalid", "A job's spec names a table of yours.", fix='"table": "visits"')
-        if named := sorted(set(FILES) & set(spec)):
-            detail = f"A job's spec names no file of the server: {named[0]!r} is for its command line."
-            raise Refused(422, "request_invalid", detail, fix=f"leave {named[0]} out")
-        read_spec(task, spec)  # what cannot be read is said now, not by a job that failed
+        check_job(person, task, spec)
         number = f"j-{secrets.token_hex(6)}"  # allowed: an id
         text, now = json.dumps(spec, sort_keys=True), int(time.time())
         with self._store.writing() as db:
@@ -91,12 +101,18 @@ class Jobs:
         return None if row is None else job_document(row)
 
     def listed(
-        self, person: Person, *, limit: int = MAX_LISTED, after: str | None = None, state: str | None = None
+        self,
+        person: Person,
+        *,
+        limit: int = MAX_LISTED,
+        after: str | None = None,
+        state: str | None = None,
+        table: str | None = None,
     ) -> list[dict[str, Any]]:
         """Up to ``limit`` jobs of the person's tables, newest first, older than job ``after``; owners see all.
 
         Args:
-            state: Only jobs in this state.
+            state: Only jobs in this state; ``table``: only jobs about it.
         """
         before = self._store.one("SELECT created, id FROM job WHERE id = ?", after) if after else None
         if after and before is None:
@@ -110,7 +126,12 @@ class Jobs:
         found: list[dict[str, Any]] = []
         while len(found) < limit:
             rows = self._store.named(_LISTED, values)
-            found += [job_document(row) for row in rows if person.may_see(str(json.loads(row["spec"]).get("table")))]
+            abouts = [str(json.loads(row["spec"]).get("table")) for row in rows]
+            found += [
+                job_document(row)
+                for row, about in zip(rows, abouts, strict=True)
+                if person.may_see(about) and table in (None, about)
+            ]
             if len(rows) < MAX_LISTED:
                 break
             values |= {"created": rows[-1]["created"], "id": rows[-1]["id"]}

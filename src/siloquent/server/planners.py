@@ -47,6 +47,15 @@ class Planners:
         """
         return await self._turns.run(person.name, lambda: self._threads.submit(self._ask, Order(person, sql)))
 
+    async def price_job(self, person: Person, task: str, spec: dict[str, Any]) -> dict[str, Any]:
+        """The plan of a job, with its price.
+
+        Raises:
+            SiloquentError, Refused: it cannot be done, or takes too much to plan.
+        """
+        order = Order(person, task=task, spec=spec)
+        return await self._turns.run(person.name, lambda: self._threads.submit(self._ask, order))
+
     @property
     def waiting(self) -> int:
         """How many orders wait for their turn."""

@@ -81,7 +81,13 @@ def _question(session: Session, order: Order) -> dict[str, Any]:
 
 
 def _job(session: Session, order: Order) -> dict[str, Any]:
-    raise NotImplementedError
+    from siloquent.documents.plans import plan_of_job
+    from siloquent.server.jobs import check_job
+
+    assert order.spec is not None, "a job has a spec"
+    check_job(order.person, order.task, order.spec)
+    require_declared(session, order.person, str(order.spec["table"]))
+    return plan_of_job(session, order.task, order.spec)
 
 
 def _end_with_the_server() -> None:

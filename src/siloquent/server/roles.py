@@ -29,6 +29,7 @@ ROUTES: Mapping[str, frozenset[Role]] = MappingProxyType(
         "explain": ANALYST,
         "answer": ANALYST,
         "create_job": ANALYST,
+        "price_job": ANALYST,
         "list_jobs": ASKERS,
         "show_job": ASKERS,
         "job_events": ASKERS,

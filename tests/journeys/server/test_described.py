@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
 import hypothesis
+import jsonschema_rs
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
@@ -12,7 +17,10 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from journeys.described import Described
 from journeys.served import Served
+from siloquent.server.roles import ROUTES
+from siloquent.server.work import read_spec
 
 EXAMPLES = 12
 CHECKS = [
@@ -50,3 +58,75 @@ def test_generated_requests_are_answered_as_described_or_refused_as_problems(ser
 
         sent()
     assert reached >= 10 * EXAMPLES
+
+
+def test_every_operation_is_described_for_a_generated_client(served: Served) -> None:
+    document = served.app.openapi()
+    assert document["security"] == [{"token": []}]
+    assert document["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+    names = []
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            names.append(operation["operationId"])
+            assert operation["operationId"] in ROUTES
+            assert all("operationId" not in one for one in operation["responses"])
+            for status, said in operation["responses"].items():
+                if status.startswith("2") and status != "204":
+                    assert list(success_schemas(document, said)), (operation["operationId"], status)
+                if status in ("429", "503"):
+                    assert "Retry-After" in said["headers"]
+    assert len(names) == len(set(names))
+    spending = [document["paths"][path]["post"] for path in ("/v1/answers", "/v1/jobs")]
+    for operation in spending:
+        (key,) = [one for one in operation["parameters"] if one["in"] == "header"]
+        assert (key["name"], key["required"]) == ("Idempotency-Key", True)
+
+
+def success_schemas(document: dict[str, Any], said: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The schemas of a success, none of which has room for a field that it does not name."""
+    for media, content in said["content"].items():
+        schema = content["schema"]
+        for one in schema.get("oneOf", [schema]):
+            if media == "application/json":
+                found = document["components"]["schemas"][one["$ref"].rpartition("/")[2]]
+                assert (found["type"], found["additionalProperties"]) == ("object", False), one
+                assert set(found["required"]) <= set(found["properties"])
+                yield found
+            else:
+                assert one["type"] == "string"
+                yield one
+
+
+SPECS = {
+    "sketch": {"table": "visits", "features": ["age"], "kernel": {"kind": "p-stable", "order": 2, "bandwidth": 0.3}},
+    "synth": {"table": "visits", "budget": {"epsilon": "1"}, "columns": ["age"], "rows": None},
+    "search": {"table": "visits", "features": ["cost"], "keys": ["ward", ["age", "ward"], {"attributes": ["age"]}]},
+    "find": {"table": "visits", "target": "cost", "keys": ["ward"], "scoring": "local"},
+    "share": {"table": "visits", "label": "ward", "features": ["age"], "budget": {"rho": "0.1"}, "tree": {"h": 5}},
+}
+
+
+@pytest.mark.parametrize("task", SPECS)
+def test_a_spec_is_described_as_its_reader_takes_it(served: Served, task: str) -> None:
+    document = served.app.openapi()
+    body = {"$ref": "#/components/schemas/JobBody", "components": document["components"]}
+    takes = jsonschema_rs.Draft202012Validator(body)
+    spec = {**SPECS[task], **({"budget": {"epsilon": "1"}} if task in ("sketch", "search") else {})}
+    assert takes.is_valid({"task": task, "spec": spec})
+    read_spec(task, spec)
+    for wrong in ({**spec, "misspelt": 1}, {**spec, "table": 1}, {**spec, "plan_file": "x"}):
+        assert not takes.is_valid({"task": task, "spec": wrong}), wrong
+    assert not takes.is_valid({"task": "cook", "spec": spec})
+
+
+def test_a_response_that_is_not_as_described_would_be_seen(served: Served) -> None:
+    described = Described.of(served.app)
+    with served.client("ana") as client:
+        good = client.get("/v1/me")
+        assert list(described.faults(good)) == []
+        for changed in ({"more": 1}, {"role": "king"}, {"name": 1}):
+            bad = httpx.Response(200, json={**good.json(), **changed}, request=good.request)
+            assert list(described.faults(bad)), changed
+        for status, media in ((201, "application/json"), (200, "text/html"), (404, "application/json")):
+            odd = httpx.Response(status, headers={"content-type": media}, content=good.content, request=good.request)
+            assert list(described.faults(odd)), (status, media)

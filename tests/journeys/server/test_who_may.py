@@ -18,6 +18,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "explain": {"json": {"sql": WARDS}},
     "answer": {"json": {"sql": WARDS}},
     "create_job": {"json": {"task": "sketch", "spec": {"table": "visits"}}},
+    "price_job": {"json": {"task": "sketch", "spec": {"table": "visits"}}},
     "put_table": {"json": {"toml": "nonsense"}},
     "upload": {"content": b"a,b\n1,2\n"},
     "ask_release": {"json": {"kind": "modes"}},

@@ -13,7 +13,7 @@ import pytest
 import siloquent
 from journeys.documents import faults
 from siloquent.cli.kinds import json_schema
-from siloquent.cli.synth_words import plan_document
+from siloquent.documents.plans import synth_plan_document as plan_document
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.privacy import Cost, SampledGaussian
 from siloquent.privacy.prices import Budget

@@ -11,6 +11,7 @@ The seeds are public: hashing hides nothing, noise does. Only ``draw_hashes`` us
 
 from siloquent.maths.lsh.counting import count_dense, count_sparse, row_sums
 from siloquent.maths.lsh.families import (
+    KINDS,
     Angular,
     Hamming,
     Jaccard,
@@ -28,6 +29,7 @@ from siloquent.maths.lsh.minhash import MinHashes, count_sets, draw_minhashes, s
 from siloquent.maths.lsh.surrogate import lifted_models, lifted_records, surrogate_axes
 
 __all__ = [
+    "KINDS",
     "Angular",
     "Axes",
     "Hamming",

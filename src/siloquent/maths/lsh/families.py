@@ -164,7 +164,7 @@ class Product:
 
 Kernel = Union[PStable, Laplacian, Angular, Hamming, Surrogate, Jaccard, Power, Product]  # noqa: UP007 - they refer to each other
 
-_KINDS: dict[str, type[Any]] = {
+KINDS: dict[str, type[Any]] = {
     "p-stable": PStable,
     "laplacian": Laplacian,
     "angular": Angular,
@@ -209,7 +209,7 @@ def kernel_to_plain(kernel: Kernel) -> dict[str, Any]:
         return {"kind": "power", "kernel": kernel_to_plain(kernel.kernel), "times": kernel.times}
     if isinstance(kernel, Product):
         return {"kind": "product", "kernels": [kernel_to_plain(part) for part in kernel.kernels]}
-    kind = next(name for name, made in _KINDS.items() if isinstance(kernel, made))
+    kind = next(name for name, made in KINDS.items() if isinstance(kernel, made))
     return {"kind": kind, **{name: getattr(kernel, name) for name in kernel.__dataclass_fields__}}
 
 
@@ -224,5 +224,5 @@ def kernel_from_plain(plain: dict[str, Any]) -> Kernel:
         return Power(kernel_from_plain(fields.pop("kernel")), **fields)
     if plain["kind"] == "product":
         return Product(tuple(kernel_from_plain(part) for part in fields["kernels"]))
-    made: Kernel = _KINDS[plain["kind"]](**fields)
+    made: Kernel = KINDS[plain["kind"]](**fields)
     return made

@@ -43,12 +43,11 @@ class AnswerBody(QuestionBody):
     max_cost: Amount | None = None
 
 
-class JobBody(Body):
-    """Work that takes longer than an answer."""
+class JobPriceBody(Body):
+    """Work that takes longer than an answer, to be priced."""
 
     task: Name
     spec: dict[str, Any]
-    max_cost: Amount | None = None
 
     @field_validator("spec")
     @classmethod
@@ -59,6 +58,12 @@ class JobBody(Body):
         except (ValueError, RecursionError):
             raise ValueError("holds a number or text that JSON in UTF-8 cannot hold") from None
         return spec
+
+
+class JobBody(JobPriceBody):
+    """Work that takes longer than an answer, and the most that it may cost."""
+
+    max_cost: Amount | None = None
 
 
 class TableBody(Body):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
@@ -14,11 +15,13 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from siloquent.server.guard import Guarded, House, Who, house_of, key_of, person_of, require_table
 from siloquent.server.jobs import ENDED, MAX_LISTED
 from siloquent.server.problems import Refused, not_found
-from siloquent.server.routes.bodies import JobBody
+from siloquent.server.routes.bodies import JobBody, JobPriceBody, Whole
 from siloquent.server.runner import TICK_SECONDS
 from siloquent.server.tokens import Person
 
 router = APIRouter(route_class=Guarded)
+MAX_WAIT_SECONDS = 25
+HEARTBEAT_SECONDS = 15.0
 
 
 @router.post("/jobs", status_code=202)
@@ -34,6 +37,16 @@ async def create_job(request: Request, body: JobBody, person: Who) -> Response:
     return JSONResponse(house.jobs.document(number), status_code=202, headers={"Location": f"/v1/jobs/{number}"})
 
 
+@router.post("/jobs/prices")
+async def price_job(request: Request, body: JobPriceBody, person: Who) -> dict[str, Any]:
+    """What a job would cost, and how exact it would be, before it runs. Does not read data; free."""
+    if isinstance(table := body.spec.get("table"), str):
+        require_table(person, table)
+    house = house_of(request)
+    async with house.room.place(person.token):
+        return await house.planners.price_job(person, body.task, body.spec)
+
+
 @router.get("/jobs")
 async def list_jobs(
     request: Request,
@@ -41,17 +54,27 @@ async def list_jobs(
     limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = MAX_LISTED,
     after: Annotated[str | None, Query(max_length=64)] = None,
     state: Literal["queued", "running", "done", "failed", "cancelled"] | None = None,
+    table: Annotated[str | None, Query(max_length=64)] = None,
 ) -> dict[str, Any]:
     """The newest jobs, older than job ``after`` if it is named: one's own; an owner sees everybody's."""
     jobs = house_of(request).jobs
-    found = await asyncio.to_thread(jobs.listed, person, limit=limit, after=after, state=state)
+    found = await asyncio.to_thread(jobs.listed, person, limit=limit, after=after, state=state, table=table)
     return {"schema": "siloquent/job-list/1", "jobs": found}
 
 
 @router.get("/jobs/{job}")
-async def show_job(request: Request, job: str, person: Who) -> dict[str, Any]:
-    """How far a job is, and what it made."""
-    return job_of(house_of(request), job, person)
+async def show_job(
+    request: Request, job: str, person: Who, wait: Annotated[Whole, Query(ge=0, le=MAX_WAIT_SECONDS)] = 0
+) -> dict[str, Any]:
+    """How far a job is, and what it made; waits up to ``wait`` seconds for its end."""
+    house, until = house_of(request), time.monotonic() + wait
+    found = job_of(house, job, person)
+    while found["state"] not in ENDED and (left := until - time.monotonic()) > 0:
+        await asyncio.sleep(min(TICK_SECONDS, left))
+        if await request.is_disconnected() or person_of(request) is None:
+            break
+        found = job_of(house, job, person)
+    return found
 
 
 @router.delete("/jobs/{job}")
@@ -72,25 +95,36 @@ async def cancel_job(request: Request, job: str, person: Who, forget: bool = Fal
 
 @router.get("/jobs/{job}/events")
 async def job_events(request: Request, job: str, person: Who) -> Response:
-    """The job as server-sent events, one a second while something changes; the last one is ``end``."""
+    """The job as server-sent events, one a second while something changes; the last one is ``end``.
+
+    A comment comes every 15 seconds, so that no proxy takes silence for an end. Whoever comes again with the header
+    Last-Event-ID hears numbers that go on from there.
+    """
     house = house_of(request)
     job_of(house, job, person)
-    return StreamingResponse(_events(request, house, job, person), media_type="text/event-stream")
+    told = request.headers.get("last-event-id", "0")
+    last = int(told) if told.isascii() and told.isdigit() and len(told) < 10 else 0
+    return StreamingResponse(
+        _events(request, house, job, person, last), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+    )
 
 
-async def _events(request: Request, house: House, job: str, person: Person) -> AsyncIterator[str]:
-    last, number = "", 0
+async def _events(request: Request, house: House, job: str, person: Person, number: int) -> AsyncIterator[str]:
+    last, heard = "", time.monotonic()
     # Asked each time: a token may be revoked, a browser log out, while the stream is open.
     while not await request.is_disconnected() and person_of(request) is not None:
         found = job_of(house, job, person)
         text = json.dumps(found, sort_keys=True)
         ended = found["state"] in ENDED
         if text != last or ended:
-            number += 1
+            number, heard = number + 1, time.monotonic()
             yield f"id: {number}\nevent: {'end' if ended else 'progress'}\ndata: {text}\n\n"
         if ended:
             return
         last = text
+        if time.monotonic() - heard >= HEARTBEAT_SECONDS:
+            heard = time.monotonic()
+            yield ": it goes on\n\n"
         await asyncio.sleep(TICK_SECONDS)
 
 

@@ -35,16 +35,20 @@ async def list_accounts(request: Request, person: Who) -> dict[str, Any]:
 
 @router.get("/accounts/{account:path}/entries")
 async def list_entries(
-    request: Request, account: str, person: Who, after: Annotated[Whole, Query(ge=0, le=2**62)] = 0
+    request: Request,
+    account: str,
+    person: Who,
+    after: Annotated[Whole, Query(ge=0, le=2**62)] = 0,
+    limit: Annotated[Whole, Query(ge=1, le=MOST_ENTRIES)] = MOST_ENTRIES,
 ) -> dict[str, Any]:
-    """Up to 500 entries of an account behind the entry ``after``; of an account of several, to its owner alone."""
+    """Up to ``limit`` entries of an account after entry ``after``; of an account of several, to its owner alone."""
 
     def work(session: Any) -> list[dict[str, Any]]:
         shared = person.role == "analyst" and "/" not in account
         if shared or account not in {one.name for one in visible_accounts(session, person)}:
             raise not_found()
         found = (one for one in session.ledger.entries(account=account) if one.seq > after)
-        return [entry_document(one) for one in islice(found, MOST_ENTRIES)]
+        return [entry_document(one) for one in islice(found, limit)]
 
     return {"schema": "siloquent/entry-list/1", "entries": await house_of(request).desk.run(person.analyst, work)}
 

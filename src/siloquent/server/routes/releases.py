@@ -31,9 +31,11 @@ async def list_releases(
     person: Who,
     limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = MAX_LISTED,
     after: Annotated[str | None, Query(max_length=200)] = None,
+    task: Annotated[str, Query(max_length=64)] = "",
+    table: Annotated[str, Query(max_length=64)] = "",
 ) -> dict[str, Any]:
     """The releases that the person may see, newest first, older than release ``after`` if it is named."""
-    found = await seen(house_of(request), _folder(request), person, limit=limit, after=after)
+    found = await seen(house_of(request), _folder(request), person, limit=limit, after=after, task=task, table=table)
     return {"schema": "siloquent/release-list/1", "releases": found}
 
 
@@ -133,14 +135,23 @@ def asked(session: Any, path: Path, body: ReleaseQuestion) -> dict[str, Any]:
 
 
 async def seen(
-    house: House, folder: Path, person: Person, *, limit: int = MAX_LISTED, after: str | None = None, task: str = ""
+    house: House,
+    folder: Path,
+    person: Person,
+    *,
+    limit: int = MAX_LISTED,
+    after: str | None = None,
+    task: str = "",
+    table: str = "",
 ) -> list[dict[str, Any]]:
-    """Up to ``limit`` manifests that ``person`` may see, newest first, of one ``task`` if it is named."""
+    """Up to ``limit`` manifests that ``person`` may see, newest first, of one ``task`` or ``table`` if it is named."""
     async with house.room.place(person.token):
-        return await asyncio.to_thread(_seen, house, folder, person, limit, after, task)
+        return await asyncio.to_thread(_seen, house, folder, person, limit, after, (task, table))
 
 
-def _seen(house: House, folder: Path, person: Person, limit: int, after: str | None, task: str) -> list[dict[str, Any]]:
+def _seen(
+    house: House, folder: Path, person: Person, limit: int, after: str | None, of: tuple[str, str]
+) -> list[dict[str, Any]]:
     from siloquent.releases import list_releases as names
 
     of_whom = {row["id"]: row for row in house.store.all("SELECT id, name, shared FROM release")}
@@ -154,7 +165,8 @@ def _seen(house: House, folder: Path, person: Person, limit: int, after: str | N
             continue  # not theirs: its manifest need not be read to know
         with suppress(Refused):
             manifest = manifest_of(house, folder, name, person)
-            found += [manifest] if task in ("", manifest["task"]) else []
+            wanted = zip(of, (manifest["task"], manifest["table"]), strict=True)
+            found += [manifest] if all(asked in ("", told) for asked, told in wanted) else []
         if len(found) == limit:
             break
     return found

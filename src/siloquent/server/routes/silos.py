@@ -32,7 +32,8 @@ async def show_dependencies(request: Request, release: str, person: Who) -> dict
 async def adopt_dependencies(request: Request, release: str, body: AdoptionBody, person: Who) -> dict[str, Any]:
     """Write dependencies that hold over all rows into a table's declaration."""
     changed = await adopted(request, release, person, body.table, body.pick)
-    return {"schema": "siloquent/fd-adopted/1", "table": body.table, "adopted": body.pick, "changed": changed}
+    told = {"id": release, "table": body.table, "picked": body.pick, "changed": changed}
+    return {"schema": "siloquent/fd-adopted/1", **told, "adopted": body.pick}
 
 
 @router.get("/catalogue")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from siloquent.server.guard import Guarded, Who, house_of
+from siloquent.server.problems import not_found
 from siloquent.server.routes.bodies import TokenBody
 
 router = APIRouter(route_class=Guarded)
+MAX_LISTED = 1_000
 
 
 @router.post("/tokens", status_code=201)
@@ -23,9 +25,19 @@ async def create_token(request: Request, body: TokenBody, person: Who) -> Respon
 
 
 @router.get("/tokens")
-async def list_tokens(request: Request, person: Who) -> dict[str, Any]:
-    """Every token without its secret."""
-    return {"schema": "siloquent/token-list/1", "tokens": house_of(request).tokens.list()}
+async def list_tokens(
+    request: Request,
+    person: Who,
+    limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = MAX_LISTED,
+    after: Annotated[str | None, Query(max_length=64)] = None,
+) -> dict[str, Any]:
+    """Tokens without their secrets, oldest first, made after token ``after`` if it is named."""
+    found = house_of(request).tokens.list()
+    ids = [one["id"] for one in found]
+    if after is not None and after not in ids:
+        raise not_found()
+    begin = ids.index(after) + 1 if after is not None else 0
+    return {"schema": "siloquent/token-list/1", "tokens": found[begin : begin + limit]}
 
 
 @router.delete("/tokens/{token}", status_code=204)

@@ -1,0 +1,34 @@
+"""JSON Schemas of documents: one for each kind, the same for ``--json`` and for the API."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Any
+
+from siloquent.errors import UnknownName
+
+TABLE_FILE = "table-file"
+
+
+def kinds() -> list[str]:
+    """The kinds of documents, in alphabetical order; ``siloquent/KIND/1`` is the first value of each."""
+    folder = resources.files("siloquent.documents") / "schemas"
+    return sorted(file.name.removesuffix(".json") for file in folder.iterdir() if file.name.endswith(".json"))
+
+
+def json_schema(kind: str) -> dict[str, Any]:
+    """The JSON Schema of ``kind``.
+
+    Raises:
+        UnknownName: there is no such kind.
+    """
+    if kind == TABLE_FILE:
+        from siloquent.schema.toml import json_schema as of_table_files
+
+        return of_table_files()
+    if kind not in kinds():
+        raise UnknownName("kind of document", kind, [*kinds(), TABLE_FILE], fix="siloquent schema answer")
+    text = (resources.files("siloquent.documents") / "schemas" / f"{kind}.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found

@@ -1,0 +1,195 @@
+"""Prices of work that takes longer than an answer, as documents: the same on the command line and over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol
+
+from siloquent.errors import RequestError
+
+if TYPE_CHECKING:
+    from siloquent.door import Session
+    from siloquent.privacy import Cost, Event
+    from siloquent.schema import TableSchema
+    from siloquent.search import OfferPlan
+    from siloquent.share import SharePlan
+    from siloquent.sketch import SketchPlan
+    from siloquent.synth.engines import Plan
+
+SKETCH_DENSITIES = (0.001, 0.01, 0.1)
+"""Shares of the rows for which a sketch's plan tells its error."""
+
+
+class Priced(Protocol):
+    """A plan of any task, as far as its price goes."""
+
+    @property
+    def schema(self) -> TableSchema:
+        """The table that pays."""
+
+    @property
+    def price(self) -> Fraction:
+        """What would be charged, in the account's epsilon or rho."""
+
+    @property
+    def event(self) -> Event:
+        """The event that would be reserved."""
+
+
+def price_words(planned: Priced) -> str:
+    """The price, and its meaning in epsilon where the account counts in rho."""
+    from siloquent.documents.money import four_digits
+    from siloquent.privacy import accountant, digits, epsilon_of_zcdp
+
+    budget = planned.schema.budget
+    book = accountant(budget.accountant)
+    words = f"{book.symbol} {four_digits(planned.price, 'up')}"
+    if budget.accountant == "zcdp":
+        delta, own = budget.delta - budget.delta_events, book.price(planned.event).delta
+        at = f" at delta {digits(delta + own)}" if own else ""
+        words += f" (epsilon {digits(epsilon_of_zcdp(float(planned.price), float(delta)))}{at} on its own)"
+    return words
+
+
+def sketch_plan_document(planned: SketchPlan, left: Cost) -> dict[str, Any]:
+    """A plan as a document of kind ``siloquent/sketch-plan/1``."""
+    from siloquent.privacy import accountant, digits
+
+    book = accountant(planned.schema.budget.accountant)
+    classes, rows, width = planned.hash_plan.shape
+    errors = {str(d): planned.typical_error(d) for d in SKETCH_DENSITIES}
+    return {
+        "schema": "siloquent/sketch-plan/1",
+        "table": planned.schema.name,
+        "plan": planned.hash_plan.digest,
+        "classes": classes,
+        "rows": rows,
+        "width": width,
+        "hits": planned.hits,
+        "noise": planned.noise,
+        "parameter": str(planned.parameter),
+        "noise_deviation": planned.noise_deviation,
+        "typical_relative_error": {key: value for key, value in errors.items() if value is not None},
+        "symbol": book.symbol,
+        "price": digits(planned.price, 6),
+        "left_before": digits(Fraction(left.amount, book.scale), 6, up=False) if left.amount else "0",
+        "bytes": 8 * planned.counters,
+        "seconds": planned.seconds,
+        "data_touched": False,
+        "notes": list(planned.notes),
+    }
+
+
+def synth_plan_document(planned: Plan, left: Cost) -> dict[str, Any]:
+    """A plan as a document of kind ``siloquent/synth-plan/1``."""
+    from siloquent.privacy import accountant, digits
+
+    book = accountant(planned.schema.budget.accountant)
+    return {
+        "schema": "siloquent/synth-plan/1",
+        "table": planned.schema.name,
+        "engine": planned.spec.engine,
+        "quality": planned.spec.quality,
+        "columns": list(planned.names),
+        "constraints": [
+            {"number": one.number, "constraint": one.text, "hard": one.hard, "kind": one.kind, "kept": one.kept}
+            for one in planned.compiled.constraints
+        ],
+        "steps": [{"step": name, "price": price, "deviation": sd} for name, price, sd in planned.noises()],
+        "model": planned.outline,
+        "rounds": planned.rounds,
+        "cells": planned.cells,
+        "expected_distance": planned.expected_distance,
+        "symbol": book.symbol,
+        "price": digits(planned.price, 6),
+        "price_words": price_words(planned),
+        "left_before": digits(Fraction(left.amount, book.scale), 6, up=False) if left.amount else "0",
+        "data_touched": False,
+        "notes": list(planned.notes),
+    }
+
+
+def mean_error(planned: OfferPlan, cells: int) -> float | None:
+    """The error that noise gives the mean of a key with an even share of the rows, in half ranges."""
+    size = planned.schema.size_hint
+    return None if size is None else planned.mean_error(max(size / cells, 1))
+
+
+def offer_plan_document(planned: OfferPlan, left: Cost) -> dict[str, Any]:
+    """A plan as a document of kind ``siloquent/offer-plan/1``."""
+    from siloquent.privacy import accountant, digits
+
+    book = accountant(planned.schema.budget.accountant)
+    return {
+        "schema": "siloquent/offer-plan/1",
+        "table": planned.schema.name,
+        "features": [feature.name for feature in planned.features],
+        "keys": [
+            {"name": key.name, "cells": key.cells, "mean_error": mean_error(planned, key.cells)} for key in planned.keys
+        ],
+        "numbers": planned.numbers,
+        "noise": planned.noise,
+        "parameters": [None if value is None else str(value) for value in planned.parameters],
+        "symbol": book.symbol,
+        "price": digits(planned.price, 6),
+        "left_before": digits(Fraction(left.amount, book.scale), 6, up=False) if left.amount else "0",
+        "data_touched": False,
+        "notes": list(planned.notes),
+    }
+
+
+def share_plan_document(planned: SharePlan, left: Cost) -> dict[str, Any]:
+    """A plan as a document of kind ``siloquent/share-plan/1``."""
+    from siloquent.privacy import accountant, digits
+
+    book, relative = accountant(planned.schema.budget.accountant), planned.relative_noise()
+    return {
+        "schema": "siloquent/share-plan/1",
+        "table": planned.schema.name,
+        "label": planned.agreement.label.name,
+        "method": planned.agreement.method,
+        "trust": planned.agreement.trust,
+        "agreement": planned.agreement.digest,
+        "numbers": planned.numbers,
+        "noise": planned.noise,
+        "noise_deviation": planned.deviation,
+        "relative_noise": relative,
+        "symbol": book.symbol,
+        "price": digits(planned.price, 6),
+        "left_before": digits(Fraction(left.amount, book.scale), 6, up=False) if left.amount else "0",
+        "data_touched": False,
+        "notes": list(planned.notes),
+    }
+
+
+def plan_of_job(session: Session, task: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What the job ``task`` with ``spec`` would cost. Does not read data; free.
+
+    Raises:
+        SiloquentError: as the task's own ``explain``; RequestError: it costs nothing.
+    """
+    plain = dict(spec)
+    left = session.left(str(spec["table"]))
+    if task == "sketch":
+        from siloquent.sketch import spec_from_plain as sketch_spec
+
+        return sketch_plan_document(session.sketch.explain(sketch_spec(plain)), left)
+    if task == "synth":
+        from siloquent.synth import spec_from_plain as synth_spec
+
+        return synth_plan_document(session.synth.explain(synth_spec(plain)), left)
+    if task == "share":
+        from siloquent.share import spec_from_plain as share_spec
+
+        return share_plan_document(session.share.explain(share_spec(plain)), left)
+    if task == "search":
+        from siloquent.search import spec_from_plain as offer_spec
+
+        return offer_plan_document(session.search.explain(offer_spec(plain)), left)
+    from siloquent.search import request_from_plain
+
+    asked = request_from_plain(plain)
+    if asked.scoring != "platform":
+        raise RequestError("Local scoring costs nothing, so there is no price.", fix='scoring = "platform"')
+    return offer_plan_document(session.search.explain(asked.as_offer()), left)

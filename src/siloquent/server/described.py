@@ -1,0 +1,298 @@
+"""The API's description (OpenAPI 3.1): what a client is generated from, so nothing in it is left open.
+
+Bodies of success are the documents of ``siloquent schema``, closed; what FastAPI cannot know stands in the tables here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from siloquent.documents.kinds import json_schema
+from siloquent.server.problems import DESCRIBED, MEDIA
+from siloquent.server.specs import job_schemas
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+Schema = dict[str, Any]
+PLANS = ("sketch-plan", "synth-plan", "offer-plan", "share-plan")
+DOCUMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "me": ("person",),
+        "list_tables": ("table-list",),
+        "show_table": ("table",),
+        "put_table": ("table",),
+        "table_history": ("history",),
+        "check_table": ("check",),
+        "upload": ("upload",),
+        "list_uploads": ("upload-list",),
+        "explain": ("explanation", "composite-explanation"),
+        "answer": ("answer",),
+        "create_job": ("job",),
+        "price_job": PLANS,
+        "list_jobs": ("job-list",),
+        "show_job": ("job",),
+        "cancel_job": ("job",),
+        "list_releases": ("release-list",),
+        "show_release": ("release",),
+        "share_release": ("release",),
+        "delete_release": ("release",),
+        "verify_release": ("release-verdict",),
+        "ask_release": ("sketch-answer",),
+        "show_dependencies": ("fd-report",),
+        "adopt_dependencies": ("fd-adopted",),
+        "show_catalogue": ("catalogue",),
+        "list_sessions": ("federation",),
+        "show_session": ("federation-session",),
+        "decide_session": ("decision",),
+        "list_collections": ("collection-list",),
+        "show_collection": ("collect-counters",),
+        "send_reports": ("collect-taken",),
+        "estimate": ("collect-answer",),
+        "list_accounts": ("account-list",),
+        "list_entries": ("entry-list",),
+        "ledger_head": ("head",),
+        "verify_ledger": ("verdict",),
+        "make_checkpoint": ("kept-checkpoint",),
+        "list_spending": ("spending",),
+        "list_denials": ("denial-list",),
+        "create_token": ("token",),
+        "list_tokens": ("token-list",),
+    }
+)
+"""The kinds of document that each route answers with."""
+BYTES: Schema = {"type": "string", "format": "binary"}
+MEDIA_OF: Mapping[str, str] = MappingProxyType(
+    {"job_events": "text/event-stream", "release_file": "application/octet-stream"}
+)
+SENT: Mapping[str, str] = MappingProxyType(
+    {"upload": "a CSV or Parquet file, as it is", "send_reports": "reports, one behind the other, 4 MiB at most"}
+)
+"""Routes that are sent bytes."""
+SPENDING = ("answer", "create_job")
+TASKS = (*SPENDING, "explain", "price_job", "ask_release", "estimate")
+CODES: Mapping[int, tuple[str, ...]] = MappingProxyType(
+    {
+        401: ("unauthorised",),
+        403: ("not_allowed", "forged"),
+        429: ("too_many_requests", "busy"),
+        431: ("headers_too_large",),
+        500: ("internal", "ledger", "ledger_rolled_back", "chain_broken"),
+        503: ("store_busy",),
+    }
+)
+"""Codes that every route may answer with."""
+CODES_OF: Mapping[str, Mapping[int, tuple[str, ...]]] = MappingProxyType(
+    {
+        "answer": {
+            400: ("idempotency_key_missing",),
+            409: ("key_reused",),
+            413: ("text_too_long",),
+            503: ("too_slow",),
+        },
+        "explain": {413: ("text_too_long",)},
+        "create_job": {400: ("idempotency_key_missing",), 409: ("key_reused",)},
+        "cancel_job": {409: ("conflict",)},
+        "put_table": {409: ("conflict",), 422: ("source_not_allowed", "schema_invalid")},
+        "delete_upload": {409: ("conflict",)},
+        "decide_session": {409: ("conflict",)},
+        "upload": {422: ("upload_refused",)},
+    }
+)
+RETRY_AFTER: Schema = {"description": "Seconds until it is worth another try.", "schema": {"type": "integer"}}
+HEADERS: Mapping[str, Mapping[str, Schema]] = MappingProxyType(
+    {
+        "answer": {
+            "Idempotency-Replayed": {
+                "description": "true: this answer was given before, and cost nothing now.",
+                "schema": {"enum": ["true"]},
+            }
+        },
+        "create_job": {"Location": {"description": "The job's address.", "schema": {"type": "string"}}},
+    }
+)
+KEY: Schema = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": True,
+    "description": "The request's name: sent again with the same body it is answered again and charged once.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[!-~]([ -~]*[!-~])?$"},
+}
+LAST_EVENT: Schema = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "required": False,
+    "description": "The number of the last event that came: the next ones go on from there.",
+    "schema": {"type": "string", "maxLength": 9, "pattern": "^[0-9]*$"},
+}
+
+
+def describe(app: FastAPI) -> Callable[[], Schema]:
+    """A function that gives the description of ``app``, made once."""
+    plain = app.openapi
+    made: list[Schema] = []
+
+    def openapi() -> Schema:
+        if not made:
+            made.append(_completed(plain()))
+        return made[0]
+
+    return openapi
+
+
+def _completed(document: Schema) -> Schema:
+    parts = document.setdefault("components", {})
+    schemas = parts.setdefault("schemas", {})
+    schemas["Problem"] = DESCRIBED["content"][MEDIA]["schema"]
+    schemas |= {_name(kind): _of_kind(kind) for kinds in DOCUMENTS.values() for kind in kinds}
+    specs = job_schemas()
+    schemas |= {f"{task.capitalize()}Spec": spec for task, spec in specs.items()}
+    for body in ("JobBody", "JobPriceBody"):
+        schemas[body] = _by_task(schemas[body], list(specs))
+    parts["securitySchemes"] = {
+        "token": {"type": "http", "scheme": "bearer", "description": "A token that the owner made: sq_.."}
+    }
+    document["security"] = [{"token": []}]
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            _complete(operation, path)
+    return document
+
+
+def _complete(operation: Schema, path: str) -> None:
+    """Fill in one operation: its body, its answers, their headers and codes."""
+    name, responses = operation["operationId"], operation["responses"]
+    status = next(one for one in responses if one.startswith("2"))
+    success = responses[status]
+    if name in DOCUMENTS:
+        kinds = [{"$ref": f"#/components/schemas/{_name(kind)}"} for kind in DOCUMENTS[name]]
+        success["content"] = {"application/json": {"schema": kinds[0] if len(kinds) == 1 else {"oneOf": kinds}}}
+    elif name in MEDIA_OF:
+        success["content"] = {MEDIA_OF[name]: {"schema": {"type": "string"} if name == "job_events" else BYTES}}
+    if name in SENT:
+        content = {"application/octet-stream": {"schema": BYTES}}
+        operation["requestBody"] = {"required": True, "description": SENT[name], "content": content}
+    if headers := HEADERS.get(name):
+        success["headers"] = dict(headers)
+    if name in SPENDING:
+        operation.setdefault("parameters", []).append(KEY)
+    if name == "job_events":
+        operation.setdefault("parameters", []).append(LAST_EVENT)
+    responses |= _refusals(name, path, "requestBody" in operation)
+
+
+def _refusals(name: str, path: str, has_body: bool) -> Schema:
+    """A problem for each status, with the codes that it may have."""
+    codes: dict[int, list[str]] = {status: list(found) for status, found in CODES.items()}
+    if "{" in path:
+        codes.setdefault(404, []).append("not_found")
+    if has_body:
+        codes.setdefault(413, []).append("body_too_large")
+        codes.setdefault(415, []).append("unsupported_media_type")
+    codes.setdefault(422, []).append("request_unreadable")
+    for status, found in CODES_OF.get(name, {}).items():
+        codes.setdefault(status, []).extend(found)
+    if name in TASKS:
+        for status, code in _of_tasks():
+            if code not in codes.setdefault(status, []):
+                codes[status].append(code)
+    return {str(status): _problem(status, sorted(found)) for status, found in sorted(codes.items())}
+
+
+def _problem(status: int, codes: list[str]) -> Schema:
+    named = {"allOf": [{"$ref": "#/components/schemas/Problem"}, {"properties": {"code": {"enum": codes}}}]}
+    known = {"$ref": "#/components/schemas/Problem"} if status in (400, 404, 422, 500) else named
+    headers = {"Retry-After": RETRY_AFTER} if status in (429, 503) else {}
+    found = {"description": f"Codes: {', '.join(codes)}.", "content": {MEDIA: {"schema": known}}}
+    return {**found, **({"headers": headers} if headers else {})}
+
+
+def _of_tasks() -> Iterator[tuple[int, str]]:
+    """The status and code of each error that a task refuses by."""
+    from siloquent import errors
+
+    for kind in vars(errors).values():
+        if isinstance(kind, type) and issubclass(kind, errors.SiloquentError) and 400 <= kind.http_status < 600:
+            yield kind.http_status, kind.code
+
+
+def _by_task(body: Schema, tasks: list[str]) -> Schema:
+    """A job's body: for each task, the spec that it takes."""
+    shapes = []
+    for task in tasks:
+        spec = {"$ref": f"#/components/schemas/{task.capitalize()}Spec"}
+        shapes.append({**body, "title": f"{task} {body['title']}", "properties": {
+            **body["properties"], "task": {"const": task}, "spec": spec,
+        }})  # fmt: skip
+    return {"title": body["title"], "oneOf": shapes}
+
+
+def _name(kind: str) -> str:
+    return "".join(part.capitalize() for part in kind.split("-"))
+
+
+def _of_kind(kind: str) -> Schema:
+    """A kind's schema as the API answers with it: closed, and with what only the API tells."""
+    schema = _VARIANTS[kind]() if kind in _VARIANTS else json_schema(kind)
+    return closed({name: value for name, value in schema.items() if not name.startswith("$")})
+
+
+def closed(schema: Schema) -> Schema:
+    """``schema`` with no room for fields that it does not name; objects that name none stay open."""
+    found = dict(schema)
+    if found.get("properties"):
+        found["properties"] = {name: closed(inner) for name, inner in found["properties"].items()}
+        found["additionalProperties"] = False
+    if isinstance(found.get("items"), dict):
+        found["items"] = closed(found["items"])
+    return found
+
+
+def _release() -> Schema:
+    return _told_more(json_schema("release"))
+
+
+def _releases() -> Schema:
+    found = json_schema("release-list")
+    found["properties"]["releases"]["items"] = _told_more(found["properties"]["releases"]["items"])
+    return found
+
+
+def _told_more(release: Schema) -> Schema:
+    more = {"shared": {"type": "boolean"}, "deleted": {"type": "boolean", "description": "its values are gone"}}
+    return {**release, "required": [*release["required"], *more], "properties": {**release["properties"], **more}}
+
+
+def _adopted() -> Schema:
+    """With ``adopted``, the older word for what was picked."""
+    found = json_schema("fd-adopted")
+    more = {"adopted": found["properties"]["picked"]}
+    return {**found, "required": [*found["required"], *more], "properties": {**found["properties"], **more}}
+
+
+def _counters() -> Schema:
+    found = json_schema("collect-counters")
+    known = {name: one for name, one in found["properties"].items() if name != "reports"}
+    known["counters"] = {"type": "object"}
+    return {**found, "required": list(known), "properties": known}
+
+
+def _checkpoint() -> Schema:
+    """The text of a checkpoint file: what ``siloquent ledger verify --checkpoint`` reads."""
+    text, whole = {"type": "string"}, {"type": "integer"}
+    spent = {"type": "object", "additionalProperties": {"type": "array", "items": whole}}
+    known = {"format": whole, "ledger": text, "seq": whole, "hash": text, "spent": spent}
+    return {"title": "A checkpoint", "type": "object", "required": list(known), "properties": known}
+
+
+_VARIANTS: Mapping[str, Callable[[], Schema]] = MappingProxyType(
+    {
+        "fd-adopted": _adopted,
+        "release": _release,
+        "release-list": _releases,
+        "collect-counters": _counters,
+        "kept-checkpoint": _checkpoint,
+    }
+)
