@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+from benchmarks.hostile import frames
 from benchmarks.hostile.kinds import kinds
 from benchmarks.hostile.sources import Arrow, Csv, DuckDB, Gzipped, Pandas, Parquet, Polars, Postgres, Source, Spark
 from benchmarks.hostile.trial import SETTINGS, Compared, compare, disagreements
@@ -26,8 +27,22 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 def rows(options: Options) -> Iterator[Row]:
     """The rows of this module."""
-    if not options.wants("hostile-rows"):
-        return
+    if options.wants("frame-rows"):
+        yield frame_rows(options)
+    if options.wants("hostile-rows"):
+        yield from hostile_rows(options)
+
+
+def frame_rows(options: Options) -> Row:
+    """Columns of pandas of every type, and one value more in every way."""
+    read = dict(frames.neighbours(97 if options.quick else 1))
+    found = [f"{name}: {fault}" for name, fault in read.items() if fault]
+    how = f"{len(read):,} columns of pandas, each with one value more that may change its type; first: {found[:3]}"
+    return Row("frame-rows", ours=len(found), goal=0, unit="differences", how=how)
+
+
+def hostile_rows(options: Options) -> Iterator[Row]:
+    """Every kind of row, on every source, against every release."""
     begun, found, names = time.process_time(), Compared(), []
     every = list(kinds())
     with ExitStack() as stack:

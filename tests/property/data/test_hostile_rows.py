@@ -21,7 +21,7 @@ from siloquent.data import bounding
 from siloquent.data.engines import spark
 from siloquent.data.engines.base import SOURCE
 from siloquent.data.engines.duckdb import DuckDBEngine
-from siloquent.data.sources import csv, frames, opening
+from siloquent.data.sources import csv, frames, opening, pandas
 
 KINDS = tuple(kinds())
 RELEASES = ("counts", "sum", "median", "sketch words label", "offer", "offer key", "share gram")
@@ -110,7 +110,7 @@ PLANTED: dict[str, Any] = {
     "users without case": (Csv, USER, CASES, "counts", (bounding, "_placed", lower_case(bounding._placed))),
     "ragged lines left out": (Csv, REPLACED, ("line: two cells",), "offer", (csv, "csv_rows", left_out(csv.csv_rows))),
     "texts refused": (Arrow, ROW, ("no UTF-8 in a category",), "counts", (frames, "valid_texts", strict)),
-    "types from values": (Pandas, ROW, ("NULL code",), "counts", (frames, "had_whole_numbers", lambda kind: False)),
+    "types from values": (Pandas, ROW, ("NULL code",), "counts", (pandas, "_KEPT", {**pandas._KEPT, "category": "f"})),
 }
 
 

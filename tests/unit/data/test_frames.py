@@ -85,7 +85,7 @@ def test_a_value_of_a_mixed_column_is_read_by_itself(frame: Callable[[dict[str, 
     table, permit = opened(schema, frame({"age": MIXED, "code": MIXED, "day": [date(2024, 1, 2), *MIXED[1:]]}))
     ages, codes, days = table.counts([full_block(schema, name) for name in ("age", "code", "day")], permit)
     assert ages.tolist() == [0, 0, 0, 6, 1, 6]  # 2^4000 is the highest; six cannot be read
-    assert codes.tolist() == [6, 3, 4]
+    assert codes.tolist() == [6, 2, 5]  # nor can 2^4000 as a text: pandas would round it
     assert days.tolist() == [0, 1, 12]
 
 
@@ -222,13 +222,13 @@ def test_moments_beyond_all_years_are_the_first_and_the_last(unit: str, zone: st
 def test_columns_of_several_levels_are_refused_in_words() -> None:
     frame = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("age", "low"), ("age", "high")]))
     with pytest.raises(SchemaError, match="columns of several levels"):
-        arrow_table(frame, Limits(), ["age"], table="visits")
+        arrow_table(frame, Limits(), {"age": "integer"}, table="visits")
 
 
 def test_moments_of_another_time_zone_are_refused() -> None:
     frame = pd.DataFrame({"day": pd.to_datetime(["2024-03-01"] * 50).tz_localize("Europe/Berlin")})
     with pytest.raises(SchemaError, match="Europe/Berlin"):
-        arrow_table(frame, Limits(), ["day"], table="visits")
-    assert arrow_table(frame, Limits(), ["age"], table="visits").num_rows == 50
+        arrow_table(frame, Limits(), {"day": "datetime"}, table="visits")
+    assert arrow_table(frame, Limits(), {"age": "integer"}, table="visits").num_rows == 50
     utc = frame.assign(day=frame["day"].dt.tz_convert("UTC"))
-    assert arrow_table(utc, Limits(), ["day"], table="visits").num_rows == 50
+    assert arrow_table(utc, Limits(), {"day": "datetime"}, table="visits").num_rows == 50

@@ -175,6 +175,7 @@ _KINDS: dict[str, SourceKind] = {
     "BOOLEAN": "boolean",
     "DATE": "date",
     **dict.fromkeys(
-        ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"), "datetime"
+        ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"),
+        "datetime",
     ),
 }

@@ -36,7 +36,7 @@ class DuckDBEngine:
     """Rows of one source behind DuckDB.
 
     Args:
-        attach: Makes the relation ``SOURCE`` of a file; called once, before the door shuts.
+        attach: Makes the relation ``SOURCE`` of a file, once; gives the relations that it reads beside it, if any.
         arrow: The rows of ``SOURCE`` instead: a table, or anything else that gives an Arrow stream of the same rows as
             often as it is asked for one.
         fill: For sources that are fetched: gives what takes the place of ``arrow``, when rows are first read.
@@ -51,7 +51,7 @@ class DuckDBEngine:
     @quiet
     def __init__(
         self,
-        attach: Callable[[duckdb.DuckDBPyConnection], None] = lambda _: None,
+        attach: Callable[[duckdb.DuckDBPyConnection], Mapping[str, Streamable] | None] = lambda _: None,
         *,
         arrow: Streamable | None = None,
         fill: Callable[[], Streamable] | None = None,
@@ -66,13 +66,14 @@ class DuckDBEngine:
 
         self._limits, self._unchanged, self._faults = limits or Limits(), unchanged, faults
         self._arrow, self._fill, self._digest = arrow, fill, digest
+        self._beside: Mapping[str, Streamable] = {}
         self._lock = threading.RLock()
         self._statements: dict[str, duckdb.Statement] = {}
         self._connection = duckdb.connect(":memory:", config=_settings(self._limits))
         try:
             # First: a view in somebody's database file may name other files, and binding it would open them.
             _shut(self._connection, files)
-            attach(self._connection)
+            self._beside = attach(self._connection) or {}
             self._lend(self._connection)
             described = self._connection.execute(f"DESCRIBE {SOURCE}").fetchall()
         except BaseException:  # allowed: whatever went wrong, the connection is let go and it is raised again
@@ -186,6 +187,8 @@ class DuckDBEngine:
         """Make the Arrow table, if the rows are in one, ``SOURCE`` on a connection: each needs to be told."""
         if self._arrow is not None:
             connection.register(SOURCE, self._arrow)
+        for name, rows in self._beside.items():
+            connection.register(name, rows)
 
     def _require_rows(self) -> None:
         """Have the rows at hand, of a source that is still what was opened."""

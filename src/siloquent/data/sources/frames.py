@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from siloquent.data.engines.base import Limits, quiet
-from siloquent.data.sources.objects import had_whole_numbers, has_objects, texts_of
+from siloquent.data.sources.moments import bounded_moments, is_moment
+from siloquent.data.sources.objects import texts_of
+from siloquent.data.sources.pandas import pandas_column
+from siloquent.data.sources.texts import is_text, valid_texts
 from siloquent.errors import SchemaError
-from siloquent.schema.reading import EARLIEST, LATEST, microseconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,22 +18,18 @@ if TYPE_CHECKING:
 _UTC = ("UTC", "ETC/UTC", "GMT", "Z", "ZULU", "+00:00")
 
 
-def arrow_table(
-    frame: Any, limits: Limits, columns: Iterable[str], *, table: str, by_text: Iterable[str] = ()
-) -> pa.Table:
-    """``frame`` as an Arrow table.
+def arrow_table(frame: Any, limits: Limits, columns: Mapping[str, str], *, table: str) -> pa.Table:
+    """``frame`` as an Arrow table; columns that are not read are NULL.
 
     Args:
-        columns: The columns that will be read.
-        by_text: Those of them whose values are told apart by their texts: ids and categories.
+        columns: The columns that will be read, and the kinds of their attributes.
         frame: A pyarrow table, batch or reader; a pandas, polars or other frame that narwhals knows, lazy ones too; or
             any object with ``__arrow_c_stream__``.
     Raises:
-        SchemaError: It is none of these, or has two columns of one name, or too many.
+        SchemaError: It is none of these, has two columns of one name or too many, or one of a type that is not read.
         DataError: It cannot be turned into Arrow otherwise, or its buffers are not right.
     """
     import narwhals.stable.v2 as nw
-    import pyarrow as pa
 
     if type(frame).__module__.startswith("pandas") and getattr(frame.columns, "nlevels", 1) > 1:
         raise SchemaError(
@@ -44,25 +42,37 @@ def arrow_table(
             f"The frame of {table!r} is {type(frame).__name__}; expected an Arrow, pandas or polars table.",
             fix="pyarrow.table({...}), or give the table a source",
         )
-    columns = {column.casefold() for column in columns}
-    result = quiet(_converted)(frame, known, columns, {column.casefold() for column in by_text})
-    assert isinstance(result, pa.Table)
-    folded = [name.casefold() for name in result.column_names]
+    kinds = {column.casefold(): kind for column, kind in columns.items()}
+    opened = quiet(_opened)(known)
+    folded = [name.casefold() for name in quiet(_names)(opened)]
     if len(set(folded)) != len(folded):
         raise SchemaError(f"The frame of {table!r} has two columns of one name (case does not count).")
     if len(folded) > limits.columns:
         raise SchemaError(f"The frame of {table!r} has {len(folded):,} columns; the most is {limits.columns:,}.")
-    _require_utc(result, columns, table=table)
-    return quiet(_readable)(result, columns)
+    result = quiet(_converted)(opened, kinds, table)
+    _require_types(result, kinds, table=table)
+    return quiet(_readable)(result, kinds)
 
 
-def _require_utc(frame: pa.Table, wanted: set[str], *, table: str) -> None:
-    """Refuse moments of another time zone: read in UTC, they would fall on another day or month than they show."""
+def _require_types(frame: pa.Table, kinds: Mapping[str, str], *, table: str) -> None:
+    """Refuse moments of another time zone, and ids that are lists or structures, by their types.
+
+    Read in UTC, such moments would fall on another day or month than they show. A text within a list cannot be looked
+    at by itself, so a wrong one would take all rows along.
+    """
     import pyarrow as pa
 
     for field in frame.schema:
+        kind = kinds.get(field.name.casefold(), "")
+        if not kind:
+            continue
+        if kind == "id" and pa.types.is_nested(_plain_type(field.type)):
+            raise SchemaError(
+                f"The column {field.name!r} in the frame of {table!r} holds {field.type}; an id is one value a row.",
+                fix="keep one value a row, or leave the attribute out",
+            )
         zone = field.type.tz if pa.types.is_timestamp(field.type) else None
-        if field.name.casefold() in wanted and zone and zone.upper() not in _UTC:
+        if zone and zone.upper() not in _UTC:
             raise SchemaError(
                 f"The column {field.name!r} in the frame of {table!r} holds moments of the time zone {zone}; expected "
                 "moments without a zone, or in UTC.",
@@ -70,71 +80,57 @@ def _require_utc(frame: pa.Table, wanted: set[str], *, table: str) -> None:
             )
 
 
-def _readable(table: pa.Table, wanted: set[str]) -> pa.Table:
-    """``table`` with ``wanted`` columns that can be read to the end, whatever stands in their rows."""
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values of a dictionary, of runs or of an extension."""
+    import pyarrow as pa
+
+    while not pa.types.is_primitive(kind):
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+        elif pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+            kind = kind.value_type
+        else:
+            break
+    return kind
+
+
+def _readable(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
+    """``table`` with columns that can be read to the end, whatever stands in their rows."""
     import pyarrow as pa
 
     for i, field in enumerate(table.schema):
-        if field.name.casefold() not in wanted:
+        kind = kinds.get(field.name.casefold(), "")
+        if not kind:
             continue
-        column = table.column(i)
-        if pa.types.is_dictionary(field.type) and _is_text(field.type.value_type):
-            column = pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], field.type.value_type)
-        if _is_text(column.type):
+        column = _plain(table.column(i))
+        if is_text(column.type):
             column = valid_texts(column)
         if pa.types.is_date64(column.type):  # one that is no whole day is not valid, and takes all rows along
             column = pa.chunked_array([one.view(pa.timestamp("ms")) for one in column.chunks], pa.timestamp("ms"))
         # Buffers that point beyond their end would be read there.
         column.validate(full=True)
-        if pa.types.is_timestamp(column.type) and column.type.unit in ("s", "ms"):
-            column = _within_years(column)
+        if is_moment(column.type):
+            column = bounded_moments(column, is_id=kind == "id")
         table = table.set_column(i, field.with_type(column.type), column)
     return table
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def valid_texts(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """``texts``, those that are not UTF-8 as NULL: DuckDB and Python fail over such a one, and with it over all rows.
-
-    Raises:
-        ArrowInvalid: Offsets point beyond the text.
-    """
-    import pyarrow as pa
-
-    try:
-        texts.validate(full=True)
-    except pa.ArrowInvalid:
-        raw = {pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}.get(texts.type, pa.binary())
-        chunks = []
-        for chunk in texts.chunks:
-            whole = chunk.view(raw)
-            whole.validate(full=True)
-            chunks.append(pa.array([_decoded(value) for value in whole.to_pylist()], texts.type))
-        return pa.chunked_array(chunks, texts.type)
-    return texts
-
-
-def _decoded(raw: bytes | None) -> str | None:
-    try:
-        return None if raw is None else raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-
-
-def _within_years(moments: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Moments before and after all years as the first and last moment, as ``read_moment`` reads them."""
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values themselves, of a dictionary, of runs or of an extension other than UUIDs."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    step = 1_000_000 if moments.type.unit == "s" else 1_000
-    options = pc.ElementWiseAggregateOptions(skip_nulls=False)
-    late = pc.max_element_wise(moments.cast(pa.int64()), microseconds(EARLIEST) // step, options=options)
-    return pc.min_element_wise(late, microseconds(LATEST) // step, options=options).cast(moments.type)
+    while True:
+        kind = column.type
+        if isinstance(kind, pa.BaseExtensionType) and getattr(kind, "extension_name", "") != "arrow.uuid":
+            column = pa.chunked_array([one.storage for one in column.chunks], kind.storage_type)
+        elif pa.types.is_dictionary(kind):
+            column.validate(full=not is_text(kind.value_type))  # texts are looked at one by one
+            column = pa.chunked_array([one.dictionary_decode() for one in column.chunks], kind.value_type)
+        elif pa.types.is_run_end_encoded(kind):
+            column = pa.chunked_array([pc.run_end_decode(one) for one in column.chunks], kind.value_type)
+        else:
+            return column
 
 
 def _known(frame: Any) -> Any:
@@ -145,24 +141,42 @@ def _known(frame: Any) -> Any:
     return frame if isinstance(frame, (pa.Table, pa.RecordBatch)) else nw.from_native(frame, pass_through=True)
 
 
-def _converted(frame: Any, known: Any, wanted: set[str], by_text: set[str]) -> pa.Table:
+def _opened(known: Any) -> Any:
+    """An Arrow table, or a frame that narwhals knows."""
     import narwhals.stable.v2 as nw
     import pyarrow as pa
 
-    if isinstance(known, nw.LazyFrame):
-        known = known.collect()
-    if not isinstance(known, nw.DataFrame):
-        return frame if isinstance(frame, pa.Table) else pa.RecordBatchReader.from_stream(frame).read_all()
-    native = {name: nw.to_native(known[name]) for name in known.columns}
-    objects = [name for name, column in native.items() if has_objects(column.dtype)]
-    floats = [n for n, column in native.items() if n.casefold() in by_text and had_whole_numbers(column.dtype)]
-    texts = {
-        name: texts_of(native[name].to_list()) if name.casefold() in wanted else pa.nulls(len(known))
-        for name in (*objects, *floats)
-    }
-    if not texts:
-        return known.to_arrow()
-    rest = known.drop(list(texts))
-    typed = rest.to_arrow() if rest.columns else None
-    columns = {name: texts[name] if name in texts else typed.column(name) for name in known.columns}  # type: ignore[union-attr]
+    if isinstance(known, (nw.DataFrame, nw.LazyFrame, pa.Table)):
+        return known
+    return pa.RecordBatchReader.from_stream(known).read_all()
+
+
+def _names(opened: Any) -> list[str]:
+    import pyarrow as pa
+
+    return list(opened.column_names if isinstance(opened, pa.Table) else opened.collect_schema().names())
+
+
+def _converted(opened: Any, kinds: Mapping[str, str], table: str) -> pa.Table:
+    """The columns that are read; of the others, whose values might not become Arrow, only the names."""
+    import narwhals.stable.v2 as nw
+    import pyarrow as pa
+
+    names = _names(opened)
+    wanted = [name for name in names if name.casefold() in kinds]
+    if isinstance(opened, nw.LazyFrame):
+        opened = opened.select(wanted).collect()
+    rows = opened.num_rows if isinstance(opened, pa.Table) else len(opened)
+    columns = {name: pa.nulls(rows) for name in names}
+    for name in wanted:
+        kind = kinds[name.casefold()]
+        columns[name] = opened.column(name) if isinstance(opened, pa.Table) else _column(opened[name], kind, table)
     return pa.table(columns)
+
+
+def _column(column: Any, kind: str, table: str) -> Any:
+    import narwhals.stable.v2 as nw
+
+    if column.implementation.is_pandas_like():
+        return pandas_column(column, kind, table=table)
+    return texts_of(column.to_list(), kind) if column.dtype == nw.Object else column.to_arrow()

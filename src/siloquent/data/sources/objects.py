@@ -1,4 +1,4 @@
-"""Columns of Python objects as texts, value by value: one value's type must not decide how the others are read.
+"""Values of Python as texts, one by one: one value's type must not decide how the others are read.
 
 pandas has one type for a column whose values differ, and turns whole numbers into floats where one is missing. A type
 that is inferred from values hangs on every row, so such columns are not typed at all: each value becomes the text that
@@ -8,60 +8,64 @@ is read as that value.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from datetime import date, datetime
+from collections.abc import Iterable
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import numpy as np
 
+from siloquent.schema.reading import read_moment
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_EXACT = 2.0**53
-"""Whole doubles below this are exact."""
+TOLD_APART = ("id", "category", "text")
+"""Kinds of attributes whose values are told apart by their texts."""
+FIRST_INEXACT = 2**53
+"""From here on whole numbers are not told apart once pandas made floats of them, and two users would be one."""
+_MOMENTS = ("date", "datetime")
+_NUMBERS = ("integer", "real")
+_EPOCH = datetime(1970, 1, 1)
 
 
-def has_objects(dtype: object) -> bool:
-    """Whether a pandas-like or polars column of that type holds Python objects.
-
-    >>> has_objects(np.dtype(object)), has_objects(np.dtype("int64"))
-    (True, False)
-    """
-    return str(dtype) in ("object", "Object")
-
-
-def had_whole_numbers(dtype: object) -> bool:
-    """Whether whole numbers become a numpy column of that type as soon as one of them is missing."""
-    return isinstance(dtype, np.dtype) and dtype.kind == "f"
-
-
-def texts_of(values: Collection[Any]) -> pa.Array:
-    """The text of each value, NULL for what has none: lists, say."""
+def texts_of(values: Iterable[Any], kind: str) -> pa.Array:
+    """The text of each value for an attribute of ``kind``, NULL for what has none: lists, say."""
     import pyarrow as pa
 
-    return pa.array([text_of(value) for value in values], pa.string())
+    return pa.array([_text_or_none(value, kind) for value in values], pa.string())
 
 
-def text_of(value: Any) -> str | None:
+def _text_or_none(value: Any, kind: str) -> str | None:
+    try:
+        return text_of(value, kind)
+    except Exception:  # allowed: a value may be of any class, and what its methods raise must not reach other rows
+        return None
+
+
+def text_of(value: Any, kind: str = "category") -> str | None:
     """The text that is read as ``value`` is; None for NULL in any form, and for types that no attribute reads.
 
     >>> text_of(7), text_of(7.0), text_of(0.5), text_of(float("nan")), text_of(True), text_of([7])
     ('7', '7', '0.5', None, 'true', None)
+    >>> text_of(True, "integer"), text_of(2**53, "id"), text_of(date(2024, 1, 2), "date")
+    ('1', None, '2024-01-02 00:00:00')
     """
+    if isinstance(value, (complex, np.complexfloating)):  # floats, once a complex number was added to them
+        value = None if value.imag else value.real
     if isinstance(value, str):
         return str(value) if _is_unicode(value) else None
     if isinstance(value, (bool, np.bool_)):
-        return "true" if value else "false"
-    if isinstance(value, (int, np.integer)):
-        return _whole(int(value))
-    if isinstance(value, (float, np.floating)):
-        return _real(float(value))
+        return str(int(value)) if kind in _NUMBERS else "true" if value else "false"
+    if isinstance(value, (int, np.integer, float, np.floating)):
+        if kind in TOLD_APART and not -FIRST_INEXACT < value < FIRST_INEXACT:
+            return None
+        return _whole(int(value)) if isinstance(value, (int, np.integer)) else _real(float(value))
     if isinstance(value, Decimal):
         return None if value.is_nan() else str(value)
     if isinstance(value, (date, np.datetime64)):
-        return _moment(value)
+        return _bounded(value) if kind in _MOMENTS else _moment(value)
     if isinstance(value, bytes):
         return f"\\x{value.hex()}"
     return str(value) if isinstance(value, UUID) else None
@@ -85,7 +89,15 @@ def _whole(number: int) -> str:
 def _real(number: float) -> str | None:
     if math.isnan(number):
         return None
-    return str(int(number)) if number.is_integer() and abs(number) < _EXACT else repr(number)
+    return str(int(number)) if number.is_integer() and abs(number) < FIRST_INEXACT else repr(number)
+
+
+def _bounded(value: Any) -> str | None:
+    """A moment in microseconds and within years 1 to 9999; None in another zone than UTC."""
+    if isinstance(value, datetime) and value == value and value.utcoffset():
+        return None
+    micro = read_moment(value)
+    return None if micro is None else str(_EPOCH + timedelta(microseconds=micro))
 
 
 def _moment(value: Any) -> str | None:

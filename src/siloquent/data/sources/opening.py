@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from siloquent.errors import SchemaError
 if TYPE_CHECKING:
     import duckdb
 
+    from siloquent.data.engines.duckdb import Streamable
     from siloquent.data.sources.files import SourceFile
     from siloquent.schema import TableSchema
     from siloquent.schema.workspace import Workspace
@@ -39,7 +41,7 @@ def open_source(
     if frame is not None:
         from siloquent.data.sources.frames import arrow_table
 
-        arrow = arrow_table(frame, limits, _stored(schema), table=schema.name, by_text=_told_apart(schema))
+        arrow = arrow_table(frame, limits, _kinds(schema), table=schema.name)
         digest = digest_of_frame(arrow, _stored(schema))
         return DuckDBEngine(arrow=arrow, limits=_limits_for(arrow.nbytes, limits), digest=digest)
     if not schema.source:
@@ -102,8 +104,8 @@ def _file_engine(kind: str, where: str, schema: TableSchema, workspace: Workspac
             digest=lambda: digest_of_files(file.path),
         )
 
-    def attach(connection: duckdb.DuckDBPyConnection) -> None:
-        _attach(connection, kind, file, inner, schema, limits)
+    def attach(connection: duckdb.DuckDBPyConnection) -> Mapping[str, Streamable]:
+        return _attach(connection, kind, file, inner, schema, limits)
 
     read = [file.path, f"{file.path}.wal"] if kind == "duckdb" else [file.path]
     return DuckDBEngine(
@@ -115,19 +117,19 @@ def _file_engine(kind: str, where: str, schema: TableSchema, workspace: Workspac
     )
 
 
+def _kinds(schema: TableSchema) -> dict[str, str]:
+    """The columns that are read, and the kinds of their attributes; derived attributes have no columns of their own."""
+    return {attribute.name: attribute.kind for attribute in schema.domain if not attribute.function}
+
+
 def _stored(schema: TableSchema) -> list[str]:
-    """The names of the columns that are read; derived attributes have none of their own."""
-    return [attribute.name for attribute in schema.domain if not attribute.function]
+    """The names of the columns that are read."""
+    return list(_kinds(schema))
 
 
 def _listed(schema: TableSchema) -> list[str]:
     """The names of the columns whose values are listed."""
     return [attribute.name for attribute in schema.domain if attribute.kind == "category"]
-
-
-def _told_apart(schema: TableSchema) -> list[str]:
-    """The names of the columns whose values are told apart by their texts."""
-    return [attribute.name for attribute in schema.domain if attribute.kind in ("category", "id")]
 
 
 def _limits_for(size: int, limits: Limits) -> Limits:
@@ -137,20 +139,20 @@ def _limits_for(size: int, limits: Limits) -> Limits:
 
 def _attach(
     connection: duckdb.DuckDBPyConnection, kind: str, file: SourceFile, inner: str, schema: TableSchema, limits: Limits
-) -> None:
+) -> Mapping[str, Streamable]:
     if kind == "parquet":
         from siloquent.data.sources.parquet import attach_parquet
 
-        attach_parquet(
+        return attach_parquet(
             connection,
             file,
             limits,
             _stored(schema),
             table=schema.name,
-            listed=_listed(schema),
+            kinds=_kinds(schema),
             user=schema.unit.column,
         )
-    else:
-        from siloquent.data.sources.database import attach_database
+    from siloquent.data.sources.database import attach_database
 
-        attach_database(connection, file, inner, table=schema.name)
+    attach_database(connection, file, inner, _kinds(schema), table=schema.name)
+    return {}

@@ -10,7 +10,7 @@ readers would differ on what it says, and pyarrow's ends the whole process over 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from siloquent.data.engines.base import SOURCE, Limits
 from siloquent.data.sources.files import SourceFile, source_file
+from siloquent.data.sources.milliseconds import Milliseconds, chunks_of, millisecond_columns
 from siloquent.errors import SchemaError
 from siloquent.foreign.pages import (
     DICTIONARY,
@@ -35,6 +36,10 @@ from siloquent.foreign.pages import (
 if TYPE_CHECKING:
     import duckdb
 
+    from siloquent.data.engines.duckdb import Streamable
+
+MOMENTS = "moments"
+"""The relation of moments in milliseconds."""
 MOST_FOOTER = 2**26
 MOST_UNPACKED = 2**30
 MOST_RATIO = 1_000
@@ -50,10 +55,10 @@ def attach_parquet(
     columns: Iterable[str],
     *,
     table: str,
-    listed: Iterable[str] = (),
+    kinds: Mapping[str, str] | None = None,
     user: str = "",
-) -> None:
-    """Make ``SOURCE`` the rows of a Parquet file.
+) -> dict[str, Streamable]:
+    """Make ``SOURCE`` the rows of a Parquet file; returns the relations that it reads beside the file.
 
     A text that is not UTF-8 has "?" in place of its wrong bytes: refused, it would take all rows along. Two users could
     become one that way, so an id of ``user`` that is not UTF-8 is NULL.
@@ -63,8 +68,8 @@ def attach_parquet(
 
     Args:
         columns: The columns that will be read.
-        listed: Those of them whose values are listed: there a text that is too long is one that is not listed, else it
-            is NULL.
+        kinds: The kinds of their attributes. Where values are listed, a text that is too long is one that is not
+            listed, else it is NULL.
         user: The column that says whose a row is, if users are the unit.
     Raises:
         SchemaError: It is not Parquet.
@@ -73,20 +78,33 @@ def attach_parquet(
     check_parquet(connection, file, limits, columns, table=table)
     path = exp.Literal.string(file.path).sql("duckdb")
     rows = _reading(path, "replace")
-    wanted, unlisted = {name.casefold() for name in columns}, {name.casefold() for name in listed}
+    folded = {name.casefold(): kind for name, kind in (kinds or dict.fromkeys(columns, "")).items()}
     described = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
-    without = ""
-    texts = [name for name, kind, *_ in described if kind == "VARCHAR" and name.casefold() in wanted]
-    shown = {name: _bounded_text(_quoted(name), limits, name.casefold() in unlisted) for name in texts}
-    beside = _quoted("?" * (1 + max((len(name) for name, *_ in described), default=0)))  # a name that no column has
+    texts = [name for name, kind, *_ in described if kind == "VARCHAR" and name.casefold() in folded]
+    shown = {name: _bounded_text(_quoted(name), limits, folded[name.casefold()] == "category") for name in texts}
+    beside = "?" * (1 + max((len(name) for name, *_ in described), default=0))  # begins no column's name
+    without = []
     for name in texts:
         if name.casefold() == user.casefold():
             # Wrong bytes are replaced in one reading and left out in the other: only right texts are the same in both.
-            rows += f" POSITIONAL JOIN (SELECT {_quoted(name)} AS {beside} FROM {_reading(path, 'ignore')})"
-            shown[name] = f"CASE WHEN {beside} = {_quoted(name)} THEN {shown[name]} END"
-            without = f" EXCLUDE ({beside})"
+            rows += f" POSITIONAL JOIN (SELECT {_quoted(name)} AS {_quoted(beside)} FROM {_reading(path, 'ignore')})"
+            shown[name] = f"CASE WHEN {_quoted(beside)} = {_quoted(name)} THEN {shown[name]} END"
+            without.append(beside)
+    lent: dict[str, Streamable] = {}
+    moments = millisecond_columns(connection, file.path) if kinds else set()
+    called = {
+        name: f"{beside}{i}" for i, (name, *_) in enumerate(described) if name in moments and name.casefold() in folded
+    }
+    if called:
+        lent[MOMENTS] = Milliseconds(file.path, called, {name for name in called if folded[name.casefold()] == "id"})
+        connection.register(MOMENTS, lent[MOMENTS])
+        rows += f" POSITIONAL JOIN {MOMENTS}"
+        shown |= {name: _quoted(beside) for name, beside in called.items()}
+        without += called.values()
+    left_out = f" EXCLUDE ({', '.join(map(_quoted, without))})" if without else ""
     replaced = f" REPLACE ({', '.join(f'{text} AS {_quoted(name)}' for name, text in shown.items())})" if shown else ""
-    connection.execute(f"CREATE VIEW {SOURCE} AS SELECT *{without}{replaced} FROM {rows}")
+    connection.execute(f"CREATE VIEW {SOURCE} AS SELECT *{left_out}{replaced} FROM {rows}")
+    return lent
 
 
 def _reading(path: str, wrong_bytes: str) -> str:
@@ -117,7 +135,7 @@ def check_parquet(
     with open(file.path, "rb") as opened:
         size = _require_parquet(opened, table)
         leaves = read_leaves(connection, file.path)
-        chunks = list(read_chunks(connection, file.path))
+        chunks = chunks_of(connection, file.path) if limits.rows is None else list(read_chunks(connection, file.path))
         _check_footer(connection, file, size, limits, len(leaves), chunks, len(wanted))
         read = {i: leaf for i, leaf in enumerate(leaves) if leaf.column.casefold() in wanted}
         lists = next((leaf.column for leaf in read.values() if leaf.is_repeated), None)

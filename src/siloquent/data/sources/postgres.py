@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from siloquent.data.engines.base import Limits, SourceKind, quiet
-from siloquent.data.sources.frames import valid_texts
+from siloquent.data.sources.encodings import codec_of, decoded_texts
 from siloquent.errors import MissingExtra, SchemaError, UnknownName
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ class PostgresTable:
         schema, _, relation = inner.rpartition(".")
         self._dsn = connection_text(workspace, name, table=table)
         self._relation, self._limits = (schema or "public", relation), limits
-        self.types, known = self._look()
+        self.types, known, self._encoding = self._look()
+        self._codec = codec_of(self._encoding, table=table)
         columns = list(self.types)
         if not columns:
             raise UnknownName(f"table in the source of {table!r}", inner, known)
@@ -147,25 +148,30 @@ class PostgresTable:
         return pa.schema([(name, pa.string()) for name in self._wanted or ["nothing"]])
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
         with self._connected() as connection, connection.cursor() as cursor:
-            if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
-                # Such a database holds any bytes; asked for UTF-8, it fails over the first row that is not.
-                cursor.execute("SET LOCAL client_encoding = 'SQL_ASCII'")
+            # Texts are sent as they are stored and decoded here: asked for UTF-8, the server fails over the first text
+            # that has no equivalent, and with it over all rows.
+            cursor.execute(f"SET LOCAL client_encoding = '{self._encoding}'".encode())
             with cursor.copy(self._copy()) as copy:
-                yield from _parsed(iter(copy), self._sent.names, self._limits)
+                for batch in _parsed(iter(copy), self._sent.names, self._limits):
+                    texts = [decoded_texts(column, self._codec) for column in batch]
+                    yield from pa.table(texts, batch.schema.names).to_batches()
 
     @quiet
-    def _look(self) -> tuple[dict[str, tuple[SourceKind, str]], list[str]]:
-        """The kind and the type of each of the table's columns in order, and the tables that this role can read.
+    def _look(self) -> tuple[dict[str, tuple[SourceKind, str]], list[str], str]:
+        """Each column's kind and type in order, the tables that this role can read, and the database's encoding.
 
         ``information_schema`` leaves out materialised views and says "ARRAY" or "USER-DEFINED" for many types.
         """
         with self._connected() as connection:
             columns = connection.execute(_COLUMNS, self._relation).fetchall()
             known = connection.execute(_TABLES).fetchall()
+            encoding = connection.info.parameter_status("server_encoding") or ""
         names = [name if schema == "public" else f"{schema}.{name}" for schema, name in known]
         types = {str(name): (_kind(str(of), str(category)), str(holds)) for name, of, category, holds in columns}
-        return types, names
+        return types, names, encoding
 
     def _copy(self) -> bytes:
         """The statement that sends the rows as CSV: NULL is an empty cell, everything else is quoted."""
@@ -173,7 +179,10 @@ class PostgresTable:
         for name in self._wanted:
             text = exp.cast(exp.column(exp.to_identifier(name, quoted=True)), "TEXT")
             most = exp.Literal.number(self._limits.value_bytes)
-            long = exp.GT(this=exp.Anonymous(this="OCTET_LENGTH", expressions=[text]), expression=most)
+            long: exp.Expr = exp.GT(this=exp.Anonymous(this="OCTET_LENGTH", expressions=[text]), expression=most)
+            if self.types[name][0] == "other":  # written as text, it may be longer than any text can be
+                stored = exp.Anonymous(this="PG_COLUMN_SIZE", expressions=[text.this.copy()])
+                long = exp.or_(exp.GT(this=stored, expression=most.copy()), long)
             other: exp.Expr = exp.Null()
             if name.casefold() in self._listed:  # longer than any value that counts, so no list holds it
                 sign, count = exp.Literal.string("?"), exp.Literal.number(self._limits.value_bytes + 1)
@@ -181,7 +190,7 @@ class PostgresTable:
             cells.append(exp.alias_(exp.Case().when(long, other).else_(text.copy()), name, quoted=True))
         query = exp.select(*(cells or [exp.alias_(exp.Literal.number(0), "nothing")]))
         query = query.from_(exp.table_(self._relation[1], db=self._relation[0], quoted=True))
-        return f"COPY ({query.sql('postgres')}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)".encode()
+        return f"COPY ({query.sql('postgres')}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)".encode(self._codec)
 
     @contextmanager
     def _connected(self) -> Iterator[psycopg.Connection[Any]]:
@@ -278,5 +287,4 @@ def _parsed(blocks: Iterator[Any], names: Sequence[str], limits: Limits) -> Iter
             check_utf8=False,
         ),
     ) as reader:
-        for batch in reader:
-            yield from pa.table([valid_texts(pa.chunked_array([one])) for one in batch], list(names)).to_batches()
+        yield from reader

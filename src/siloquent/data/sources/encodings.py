@@ -1,0 +1,66 @@
+"""Texts as PostgreSQL stores them, decoded one by one: one that cannot be decoded is NULL and takes no other along."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from siloquent.data.sources.texts import valid_texts
+from siloquent.errors import SchemaError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_LATIN = {1: 1, 2: 2, 3: 3, 4: 4, 5: 9, 6: 10, 7: 13, 8: 14, 9: 15, 10: 16}
+"""The parts of ISO 8859 that PostgreSQL numbers in its own way."""
+_UTF8 = "utf-8"
+_CODECS = {
+    "UTF8": _UTF8,
+    "SQL_ASCII": _UTF8,
+    **{f"LATIN{number}": f"iso8859-{part}" for number, part in _LATIN.items()},
+    **{f"ISO_8859_{part}": f"iso8859-{part}" for part in (5, 6, 7, 8)},
+    **{f"WIN{page}": f"cp{page}" for page in (866, 874, *range(1250, 1259))},
+    "KOI8R": "koi8-r",
+    "KOI8U": "koi8-u",
+    "EUC_JP": "euc_jp",
+    "EUC_JIS_2004": "euc_jis_2004",
+    "EUC_CN": "gb2312",
+    "EUC_KR": "euc_kr",
+}
+"""By the names of encodings that databases can have. All of them hold ASCII as it is."""
+
+
+def codec_of(encoding: str, *, table: str) -> str:
+    """Python's codec for the encoding of a database. ``SQL_ASCII`` is no encoding; its bytes are read as UTF-8.
+
+    Raises:
+        SchemaError: Python has none.
+    """
+    if encoding not in _CODECS:
+        raise SchemaError(
+            f"The database of {table!r} has the encoding {encoding or 'unknown'}, which siloquent does not read.",
+            fix="createdb --encoding UTF8 --template template0 COPY && pg_dump DATABASE | psql COPY",
+        )
+    return _CODECS[encoding]
+
+
+def decoded_texts(texts: pa.Array, codec: str) -> pa.ChunkedArray:
+    """``texts`` of bytes in ``codec`` as UTF-8; NULL where they cannot be decoded."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if codec == _UTF8:
+        return valid_texts(pa.chunked_array([texts]))
+    is_other = pc.fill_null(pc.invert(pc.string_is_ascii(texts)), False)
+    if pc.any(is_other).as_py():
+        raw = texts.view(pa.binary()).filter(is_other).to_pylist()
+        texts = pc.replace_with_mask(texts, is_other, pa.array([_decoded(value, codec) for value in raw], pa.string()))
+    return pa.chunked_array([texts])
+
+
+def _decoded(raw: bytes, codec: str) -> str | None:
+    try:
+        text = raw.decode(codec)
+        # Codecs take more than they write: two texts of which Python makes one must not be one user.
+        return text if text.encode(codec) == raw else None
+    except UnicodeError:
+        return None

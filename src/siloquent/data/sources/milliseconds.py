@@ -1,0 +1,94 @@
+"""Columns of a Parquet file that hold milliseconds, read as they stand: DuckDB fails over all rows if one is too large.
+
+Of what TIMESTAMP_MILLIS can hold, DuckDB has a three hundredth, and its reader offers nothing for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from siloquent.data.sources.moments import bounded_moments
+from siloquent.foreign.pages import Chunk, Suspicious, read_chunks
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+BATCH_ROWS = 2**16
+
+
+def millisecond_columns(connection: duckdb.DuckDBPyConnection, path: str) -> set[str]:
+    """The names of the file's columns of moments in milliseconds."""
+    found = connection.execute(
+        "SELECT name FROM parquet_schema(?) WHERE type = 'INT64' AND (converted_type = 'TIMESTAMP_MILLIS' OR "
+        "(logical_type LIKE 'Timestamp%' AND logical_type NOT LIKE '%MILLIS=<null>%'))",
+        [path],
+    )
+    return {str(name) for (name,) in found.fetchall()}
+
+
+def chunks_of(connection: duckdb.DuckDBPyConnection, path: str) -> list[Chunk]:
+    """The column chunks of an owner's own file: DuckDB fails over statistics of a moment that it cannot hold."""
+    import duckdb
+    import pyarrow.parquet as pq
+
+    try:
+        return list(read_chunks(connection, path))
+    except duckdb.ConversionException:
+        footer = pq.read_metadata(path)
+    found = []
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        for leaf in range(group.num_columns):
+            one = group.column(leaf)
+            at = one.dictionary_page_offset if one.has_dictionary_page else None
+            claims = (one.data_page_offset, one.total_compressed_size, one.total_uncompressed_size)
+            about = (number, group.num_rows, leaf, one.num_values, one.physical_type, one.compression)
+            found.append(Chunk(*about, at, None, *claims))
+    return found
+
+
+class Milliseconds:
+    """The rows of some such columns, each time anew, every moment within years 1 to 9999.
+
+    Args:
+        columns: Their names, and what they are to be called.
+        ids: Those of them that are only told apart: whole numbers.
+    Raises:
+        Suspicious: Arrow finds other columns in the file than DuckDB.
+    """
+
+    def __init__(self, path: str, columns: Mapping[str, str], ids: set[str]) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self._path, self._columns, self._ids = path, dict(columns), ids
+        found = pq.read_schema(path)
+        for name in columns:
+            if found.names.count(name) != 1 or not pa.types.is_timestamp(found.field(name).type):
+                raise Suspicious("two readers find other columns")
+        self.schema = pa.schema(
+            [
+                pa.field(called, pa.int64() if name in ids else found.field(name).type)
+                for name, called in self._columns.items()
+            ]
+        )
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows as they are now."""
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches()).__arrow_c_stream__(requested_schema)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(self._path, pre_buffer=False) as file:
+            for batch in file.iter_batches(BATCH_ROWS, columns=list(self._columns), use_threads=False):
+                read = [
+                    bounded_moments(pa.chunked_array([batch.column(name)]), is_id=name in self._ids)
+                    for name in self._columns
+                ]
+                yield from pa.table(read, self.schema).to_batches()

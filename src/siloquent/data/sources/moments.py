@@ -1,0 +1,64 @@
+"""Moments beyond what engines hold: the first and the last moment, row by row, before an engine fails over all rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from siloquent.schema.reading import EARLIEST, LATEST, microseconds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_UNITS = {"s": 1_000_000, "ms": 1_000}
+_NANOSECONDS = 1_000
+
+
+def is_moment(kind: pa.DataType) -> bool:
+    """Whether an Arrow type is one of moments, days, times of day or durations."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_temporal(kind) and not pa.types.is_interval(kind))
+
+
+def bounded_moments(moments: pa.ChunkedArray, *, is_id: bool) -> pa.ChunkedArray:
+    """Moments within years 1 to 9999 and in whole microseconds, as ``read_moment`` reads them.
+
+    Args:
+        is_id: They are only told apart. They become whole numbers of their unit then: bounded, two would be one user.
+    """
+    import pyarrow as pa
+
+    if is_id:
+        width = pa.int32() if moments.type.bit_width == pa.int32().bit_width else pa.int64()
+        return pa.chunked_array([one.view(width) for one in moments.chunks], width)
+    if not pa.types.is_timestamp(moments.type):
+        return moments
+    if moments.type.unit in _UNITS:
+        return _within_years(moments)
+    return _whole_microseconds(moments) if moments.type.unit == "ns" else moments
+
+
+def _within_years(moments: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Moments before and after all years as the first and last moment."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    step = _UNITS[moments.type.unit]
+    options = pc.ElementWiseAggregateOptions(skip_nulls=False)
+    late = pc.max_element_wise(moments.cast(pa.int64()), microseconds(EARLIEST) // step, options=options)
+    return pc.min_element_wise(late, microseconds(LATEST) // step, options=options).cast(moments.type)
+
+
+def _whole_microseconds(moments: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Nanoseconds cut off, not rounded: an engine's rounding would move the last moment of a day to the next day."""
+    import numpy as np
+    import pyarrow as pa
+
+    chunks = []
+    for chunk in moments.chunks:
+        whole = chunk.view(pa.int64())
+        # The least number has no whole microsecond below it.
+        values = np.maximum(whole.fill_null(0).to_numpy(), np.iinfo(np.int64).min + _NANOSECONDS)
+        cut = pa.array(values - values % _NANOSECONDS, mask=whole.is_null().to_numpy(zero_copy_only=False))
+        chunks.append(cut.view(moments.type))
+    return pa.chunked_array(chunks, moments.type)

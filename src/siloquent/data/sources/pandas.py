@@ -1,0 +1,114 @@
+"""Columns of pandas: what becomes of a value must not hang on the type that pandas gives the whole column.
+
+One row more can make whole numbers floats, and any column one of Python objects. So a column keeps its type only where
+each of its values is read the same in every type that pandas may turn it into; all others are read value by value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from siloquent.data.sources.objects import FIRST_INEXACT, TOLD_APART, texts_of
+from siloquent.errors import SchemaError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TEXT, _OBJECT = "t", "O"
+_KEPT = {
+    **dict.fromkeys(("integer", "real", "boolean"), "biuf"),
+    **dict.fromkeys(("date", "datetime"), "M"),
+    **dict.fromkeys(("id", "category"), "biu"),
+}
+"""By the kind of an attribute, numpy's letters for the columns that keep their types."""
+_FLOATS = (4, 8)
+
+
+def pandas_column(column: Any, kind: str, *, table: str) -> pa.Array | pa.ChunkedArray:
+    """A column of pandas as Arrow, for an attribute of ``kind``.
+
+    Args:
+        column: A narwhals series.
+    Raises:
+        SchemaError: It holds booleans of numpy, and texts are read: pandas may turn them into 1 and 0.
+    """
+    import narwhals.stable.v2 as nw
+
+    native = nw.to_native(column)
+    dtype = native.dtype
+    letter = _letter(dtype)
+    if letter == "b" and isinstance(dtype, np.dtype) and kind in TOLD_APART:
+        raise SchemaError(
+            f"The column {column.name!r} in the frame of {table!r} holds booleans of numpy, which one number more "
+            f"turns into numbers; an attribute of type {kind} needs a type that stays.",
+            fix=f'frame["{column.name}"] = frame["{column.name}"].astype("boolean"), or declare it as boolean',
+        )
+    if letter == _TEXT or letter in _KEPT.get(kind, ""):
+        return _exact(column.to_arrow()) if letter in "iu" and kind in TOLD_APART else column.to_arrow()
+    if str(dtype) == "category":
+        return _listed(native, kind)
+    return texts_of(_values(column, native), kind)
+
+
+def _letter(dtype: Any) -> str:
+    """numpy's letter for the type of a column, whoever holds it; ``t`` for texts in UTF-8, ``O`` for all others."""
+    held = getattr(dtype, "pyarrow_dtype", None)
+    if held is not None:
+        return _arrow_letter(held)
+    if hasattr(dtype, "storage"):  # Python's texts may hold halves of surrogate pairs
+        return _TEXT if dtype.storage == "pyarrow" else _OBJECT
+    plain = np.dtype("M8[ns]") if hasattr(dtype, "tz") else getattr(dtype, "numpy_dtype", dtype)
+    if not isinstance(plain, np.dtype) or (plain.kind == "f" and plain.itemsize not in _FLOATS):
+        return _OBJECT
+    return plain.kind
+
+
+def _arrow_letter(held: pa.DataType) -> str:
+    import pyarrow as pa
+
+    kinds = pa.types
+    letters = {
+        "b": kinds.is_boolean(held),
+        "i": kinds.is_integer(held),
+        "f": kinds.is_floating(held) and not kinds.is_float16(held),
+        "M": kinds.is_timestamp(held) or kinds.is_date(held),
+        _TEXT: kinds.is_string(held) or kinds.is_large_string(held),
+    }
+    return next((letter for letter, fits in letters.items() if fits), _OBJECT)
+
+
+def _exact(numbers: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Whole numbers, NULL where a float would not tell them from their neighbours."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if numbers.type not in (pa.int64(), pa.uint64()):
+        return numbers
+    inside = pc.less(numbers, pa.scalar(FIRST_INEXACT, numbers.type))
+    if numbers.type == pa.int64():
+        inside = pc.and_(inside, pc.greater(numbers, pa.scalar(-FIRST_INEXACT, numbers.type)))
+    return pc.if_else(inside, numbers, pa.scalar(None, numbers.type))
+
+
+def _listed(native: Any, kind: str) -> pa.Array:
+    """A column of pandas' categories: each category is a value, whatever the others are."""
+    import pyarrow as pa
+
+    codes = np.asarray(native.cat.codes, dtype=np.int64)
+    return texts_of(list(native.cat.categories), kind).take(pa.array(codes, mask=codes < 0))
+
+
+def _values(column: Any, native: Any) -> list[Any]:
+    """The values as Python has them; of a column that Arrow holds, NULL for those that Python has not."""
+    if hasattr(native.dtype, "pyarrow_dtype"):
+        return [_value(scalar) for scalar in column.to_arrow()]
+    return list(native.to_list())
+
+
+def _value(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        return None

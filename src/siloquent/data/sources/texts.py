@@ -1,0 +1,42 @@
+"""Texts that are UTF-8, and NULL in place of the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def valid_texts(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """``texts``, those that are not UTF-8 as NULL: DuckDB and Python fail over such a one, and with it over all rows.
+
+    Raises:
+        ArrowInvalid: Offsets point beyond the text.
+    """
+    import pyarrow as pa
+
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = {pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}.get(texts.type, pa.binary())
+        chunks = []
+        for chunk in texts.chunks:
+            whole = chunk.view(raw)
+            whole.validate(full=True)
+            chunks.append(pa.array([_decoded(value) for value in whole.to_pylist()], texts.type))
+        return pa.chunked_array(chunks, texts.type)
+    return texts
+
+
+def _decoded(raw: bytes | None) -> str | None:
+    try:
+        return None if raw is None else raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
