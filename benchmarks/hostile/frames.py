@@ -118,7 +118,8 @@ def values() -> dict[str, Any]:
         "2^53 + 1": 2**53 + 1, "2^64": 2**64, "2^4000": 2**4000, "True": True, "text": "x", "number in a text": "7",
         "half a character": "\ud800", "NUL": "\0", "long": "x" * LONG, "bytes": b"\xff", "decimal": Decimal("1.50"),
         "signalling": Decimal("sNaN"), "day": dt.date(2024, 1, 2), "moment": dt.datetime(2024, 1, 2, 3),
-        "nanosecond": pd.Timestamp("2024-01-02 00:00:00.000000001"), "Tokyo": pd.Timestamp("2024-01-02", tz="Asia/Tokyo"),
+        "nanosecond": pd.Timestamp("2024-01-02 00:00:00.000000001"), "UTC": pd.Timestamp("2024-01-02", tz="UTC"),
+        "Tokyo": pd.Timestamp("2024-01-02", tz="Asia/Tokyo"),
         "year 20000": np.datetime64("20000-01-01"), "duration": pd.Timedelta(days=1), "period": pd.Period("2024-01"),
         "complex": 1j, "list": [1], "uuid": uuid.UUID(int=7), "float32": np.float32(0.1), "odd": Odd(),
     }  # fmt: skip

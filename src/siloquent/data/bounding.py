@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from siloquent.data.engines.base import SOURCE
+from siloquent.data.engines.base import IN_PART, SOURCE
 from siloquent.data.places import Column, name, place, read, try_cast
 from siloquent.schema import Unit
 
@@ -37,6 +37,7 @@ def bounded_rows(columns: Sequence[Column], unit: Unit, *, salt: str, wanted: Se
         exp.select("*", exp.alias_(_rank(columns, salt), _RANK, quoted=True))
         .from_(placed.subquery("placed"))
         .where(exp.not_(exp.Is(this=name(_USER), expression=exp.Null())))
+        .where(exp.Anonymous(this=IN_PART, expressions=[name(_USER)]))
     )
     most = exp.LTE(this=name(_RANK), expression=exp.Literal.number(unit.max_rows))
     return exp.select(*shown).from_(ranked.subquery("ranked")).where(most)

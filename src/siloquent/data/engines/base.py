@@ -25,6 +25,8 @@ R = TypeVar("R")
 
 SOURCE = "source"
 """The relation that holds the table's rows, in every engine."""
+IN_PART = "IN_PART"
+"""A condition on a user that an engine may put a part of all users in place of: each user's rows are ranked apart."""
 SourceKind = Literal["text", "integer", "decimal", "real", "boolean", "date", "datetime", "other"]
 LineFault = Literal["encoding", "form"]
 """What is wrong with a line that is left out: it is not UTF-8, or its quotes, columns or length are not right."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial, reduce
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sqlglot import exp
 
 from siloquent.data.engines.base import OWNER_LOG, SOURCE, Limits, empty_batch, quiet
+from siloquent.data.engines.parts import Part, in_parts, is_divisible
 from siloquent.errors import DataError
 
 if TYPE_CHECKING:
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from siloquent.data.engines.base import Kernel, LineFault, Merge
+
+
+R = TypeVar("R")
 
 
 class Streamable(Protocol):
@@ -68,6 +74,8 @@ class DuckDBEngine:
         self._arrow, self._fill, self._digest = arrow, fill, digest
         self._beside: Mapping[str, Streamable] = {}
         self._lock = threading.RLock()
+        self._views: dict[str, exp.Query] = {}
+        self._parts = 1
         self._statements: dict[str, duckdb.Statement] = {}
         self._connection = duckdb.connect(":memory:", config=_settings(self._limits))
         try:
@@ -88,18 +96,25 @@ class DuckDBEngine:
     @quiet
     def keep(self, name: str, query: exp.Query) -> bool:
         """Copy the rows of ``query`` into memory as relation ``name``; leave it a view where they are too many."""
-        text, limits = _sql(query), self._limits
+        text, limits = Part().sql(query, {}), self._limits
         with self._lock:
             self._require_rows()
             described = self._connection.execute(f"DESCRIBE {text}").fetchall()
-            fits = limits.kept_bytes // max(sum(_WIDTHS.get(str(row[1]), 64) for row in described), 1)
-            self._connection.execute(f"CREATE TABLE {name} AS {text} LIMIT {fits + 1}")
-            rows = self._rows_of(name)
-            if rows > fits:
+            kept = min(limits.kept_bytes, limits.memory_bytes // 4)  # the rest is for what is computed of it
+            fits = kept // max(sum(_WIDTHS.get(str(row[1]), 64) for row in described), 1)
+            self._connection.execute(f"CREATE TABLE {name} AS {text} LIMIT 0")
+
+            def insert(part: Part) -> int:
+                more = fits + 1 - self._rows_of(name)
+                self._connection.execute(f"INSERT INTO {name} {part.sql(query, {})} LIMIT {more}")
+                return self._rows_of(name)
+
+            is_whole = all(rows <= fits for rows in self._run(query, insert))
+            if not is_whole:
                 self._connection.execute(f"DROP TABLE {name}")
-                self._connection.execute(f"CREATE VIEW {name} AS {text}")
+                self._views[name] = query
             self._require_rows()
-            return rows <= fits
+            return is_whole
 
     @quiet
     def look_up(self, name: str, values: Sequence[str]) -> None:
@@ -119,26 +134,60 @@ class DuckDBEngine:
 
         with self._lock:
             self._require_rows()
-            # All columns are whole numbers, and as numpy arrays they come in half the time that Arrow takes.
-            return pa.table(self._connection.execute(self._statement(query)).fetchnumpy())
+            found = list(self._run(query, lambda part: self._grouped(query, part)))
+            return found[0] if len(found) == 1 else pa.concat_tables(found)
+
+    def _grouped(self, query: exp.Query, part: Part) -> pa.Table:
+        import pyarrow as pa
+
+        statement = self._statement(query) if part == Part() else part.sql(query, self._views)
+        # All columns are whole numbers, and as numpy arrays they come in half the time that Arrow takes.
+        return pa.table(self._connection.execute(statement).fetchnumpy())
 
     @quiet
     def map_merge(self, kernel: Kernel, merge: Merge, query: exp.Query) -> NDArray[Any]:
         """``kernel`` of every batch of the rows of ``query``, merged."""
         with closing(self._cursor()) as cursor:
-            reader = _stream(cursor, query)
-            state = kernel(empty_batch(reader.schema))
-            for batch in reader:
-                state = merge(state, kernel(batch))
-            return state
+
+            def folded(part: Part) -> NDArray[Any]:
+                reader = self._stream(cursor, query, part)
+                state = kernel(empty_batch(reader.schema))
+                for batch in reader:
+                    state = merge(state, kernel(batch))
+                return state
+
+            return reduce(merge, self._run(query, folded))
 
     def batches(self, query: exp.Query) -> Iterator[pa.RecordBatch]:
         """The rows of ``query``, a batch at a time."""
         with closing(self._cursor()) as cursor:
-            reader = quiet(_stream)(cursor, query)
-            step = quiet(lambda: next(reader, None))
-            while (batch := step()) is not None:
-                yield batch
+            parts = self._run(query, lambda part: self._begun(cursor, query, part))
+            while (reader := quiet(lambda: next(parts, None))()) is not None:
+                step = quiet(partial(next, reader, None))
+                while (batch := step()) is not None:
+                    yield batch
+
+    def _begun(self, cursor: duckdb.DuckDBPyConnection, query: exp.Query, part: Part) -> Iterator[pa.RecordBatch]:
+        """The rows of a part, once the first of them are there: then all of its users fitted into memory."""
+        reader = self._stream(cursor, query, part)
+        first = next(reader, None)
+        return chain([] if first is None else [first], reader)
+
+    def _stream(self, cursor: duckdb.DuckDBPyConnection, query: exp.Query, part: Part) -> pa.RecordBatchReader:
+        return cursor.sql(part.sql(query, self._views)).to_arrow_reader(BATCH_ROWS)
+
+    def _run(self, query: exp.Query, run: Callable[[Part], R]) -> Iterator[R]:
+        """``run`` of all users, or of parts of them in turn."""
+        if not is_divisible(query, self._views):
+            return map(run, [Part()])
+
+        def noted(part: Part) -> R:
+            found = run(part)
+            self._parts = max(self._parts, part.count)
+            return found
+
+        parts = [Part(number, self._parts) for number in range(self._parts)]
+        return chain.from_iterable(in_parts(part, noted) for part in parts)
 
     def is_current(self) -> bool:
         """Whether a file is the same one, of the same size and time of writing, as when it was opened."""
@@ -166,7 +215,7 @@ class DuckDBEngine:
 
     def _statement(self, query: exp.Query) -> duckdb.Statement:
         """``query`` as DuckDB parsed it: for a small table, writing and parsing take as long as running it."""
-        text = query.meta.get("duckdb") or _sql(query)
+        text = query.meta.get("duckdb") or Part().sql(query, self._views)
         query.meta["duckdb"] = text
         if text not in self._statements:
             if len(self._statements) >= MOST_STATEMENTS:
@@ -226,11 +275,3 @@ def _shut(connection: duckdb.DuckDBPyConnection, files: Sequence[str]) -> None:
     connection.execute(f"SET allowed_paths = [{listed}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
-
-
-def _stream(cursor: duckdb.DuckDBPyConnection, query: exp.Query) -> pa.RecordBatchReader:
-    return cursor.sql(_sql(query)).to_arrow_reader(BATCH_ROWS)
-
-
-def _sql(query: exp.Query) -> str:
-    return query.sql("duckdb")

@@ -10,7 +10,7 @@ import numpy as np
 from sqlglot import exp
 
 from siloquent.data.digests import digest_of_name
-from siloquent.data.engines.base import SOURCE, empty_batch, quiet
+from siloquent.data.engines.base import IN_PART, SOURCE, empty_batch, quiet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -167,6 +167,8 @@ def spark_sql(query: exp.Query) -> str:
 
 
 def _translated(node: exp.Expr) -> exp.Expr:
+    if isinstance(node, exp.Anonymous) and node.name.upper() == IN_PART:  # Spark sorts what does not fit on its disks
+        return exp.true()
     if isinstance(node, exp.Anonymous) and node.name.upper() == "EPOCH_US":
         moment = exp.cast(node.expressions[0], "TIMESTAMPLTZ")
         return exp.Anonymous(this="UNIX_MICROS", expressions=[moment])

@@ -1,0 +1,81 @@
+"""Queries over all users at once, or over parts of the users in turn where their rows do not fit into memory.
+
+Each user's rows are ranked by themselves, so parts give the same rows as the whole. How many users there are, and how
+long their texts, must not decide whether there is an answer; and rows never go to a disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sqlglot import exp
+
+from siloquent.data.engines.base import IN_PART
+
+R = TypeVar("R")
+STEP = 4
+MAX_PARTS = STEP**7
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The users whose hash leaves ``number`` when it is divided by ``count``."""
+
+    number: int = 0
+    count: int = 1
+
+    def split(self) -> list[Part]:
+        """Parts that make up this one."""
+        return [Part(self.number + i * self.count, self.count * STEP) for i in range(STEP)]
+
+    def sql(self, query: exp.Query, views: Mapping[str, exp.Query]) -> str:
+        """``query`` over this part, as DuckDB's text; ``views`` stand in place of their names."""
+
+        def placed(node: exp.Expr) -> exp.Expr:
+            if isinstance(node, exp.Table) and node.name in views:
+                return views[node.name].subquery(node.name).transform(placed)
+            if isinstance(node, exp.Anonymous) and node.name.upper() == IN_PART:
+                hashed = exp.Anonymous(this="HASH", expressions=[node.expressions[0]])
+                rest = exp.Mod(this=hashed, expression=exp.Literal.number(self.count))
+                return exp.EQ(this=rest, expression=exp.Literal.number(self.number)) if self.count > 1 else exp.true()
+            return _by_one_key(node) if isinstance(node, exp.Window) else node
+
+        return query.transform(placed).sql("duckdb")
+
+
+def _by_one_key(window: exp.Window) -> exp.Window:
+    """The same order by one key: then DuckDB holds the rows of a user that count, and not all of them."""
+    keys = [ordered.this for ordered in window.args["order"].expressions]
+    row = exp.Anonymous(this="ROW", expressions=keys)
+    window.set("order", exp.Order(expressions=[exp.Ordered(this=row, nulls_first=False)]))
+    return window
+
+
+def in_parts(part: Part, run: Callable[[Part], R]) -> Iterator[R]:
+    """``run`` of ``part``, or of the parts of it that fit into memory.
+
+    Raises:
+        duckdb.OutOfMemoryException: A single user has more rows than fit.
+    """
+    import duckdb
+
+    try:
+        found = run(part)
+    except duckdb.OutOfMemoryException:
+        if part.count >= MAX_PARTS:
+            raise
+    else:
+        yield found
+        return
+    for smaller in part.split():
+        yield from in_parts(smaller, run)
+
+
+def is_divisible(query: exp.Query, views: Mapping[str, exp.Query]) -> bool:
+    """Whether ``query`` ranks the rows of users, itself or in a view; what was found out is kept with it."""
+    if "divisible" not in query.meta:
+        in_view = any(node.name in views for node in query.find_all(exp.Table))
+        query.meta["divisible"] = in_view or any(n.name.upper() == IN_PART for n in query.find_all(exp.Anonymous))
+    return bool(query.meta["divisible"])
