@@ -21,7 +21,7 @@ from benchmarks.http_trials import QUESTION, ask, client_of, in_threads, running
 from benchmarks.row import Options, Row
 from benchmarks.sameness_http import compare_over_http
 from benchmarks.sameness_tables import pairs
-from benchmarks.server_soak import soak
+from benchmarks.server_soak import soak, soak_workspace
 from siloquent.schema.workspace import read_workspace
 from siloquent.session import open_workspace_ledger
 
@@ -34,6 +34,8 @@ def rows(options: Options) -> Iterator[Row]:
         yield overshoot(20 if options.quick else 1_000)
     if options.wants("latency-p95"):
         yield latency(5 if options.quick else 30)
+    if options.wants("dear-explanations"):
+        yield dear_explanations(5 if options.quick else 30)
     if options.wants("kill-violations"):
         yield violations(10 if options.quick else 1_000)
     if options.wants("ready-seconds"):
@@ -111,6 +113,37 @@ def latency(seconds: int) -> Row:
     rate = f"{times.size / seconds:.0f} answers/s, median {np.median(times):.0f} ms"
     how = f"{CLIENTS} clients, {seconds} s, {rate}; 100 ms and a slot of 50 ms"
     return Row("latency-p95", ours=float(np.percentile(times, 95)), goal=150, unit="ms", how=how)
+
+
+def dear_explanations(seconds: float) -> Row:
+    """How long another analyst's list of tables takes while four ask for the dearest explanations there are."""
+    ranges = " OR ".join(f"(age BETWEEN {i % 99} AND {i % 99 + 1} AND cost < {i / 4})" for i in range(700))
+    dear = {"sql": f"SELECT COUNT(*) FROM visits WHERE {ranges} ERROR 200"}
+    with folder_on_disk() as disk:
+        folder = soak_workspace(disk / "w")
+        greedy, honest = [token(folder, f"greedy{i}") for i in range(4)], token(folder, "ana")
+        with running(folder) as server:
+            until = time.monotonic() + seconds
+
+            def explain(number: int) -> list[float]:
+                with client_of(server, greedy[number]) as client:
+                    while time.monotonic() < until:
+                        assert client.post("/v1/explanations", json=dear).status_code in (200, 422)
+                return []
+
+            def look() -> list[float]:
+                taken = []
+                with client_of(server, honest) as client:
+                    while time.monotonic() < until:
+                        started = time.perf_counter()
+                        assert client.get("/v1/tables").status_code == 200
+                        taken.append(1000 * (time.perf_counter() - started))
+                return taken
+
+            each = in_threads(5, lambda number: look() if number == 4 else explain(number))
+    times = np.array([one for many in each for one in many])
+    how = f"4 analysts, 700 ranges each; median {np.median(times):.0f} ms of {times.size:,} lists of tables"
+    return Row("dear-explanations", ours=float(np.percentile(times, 95)), goal=300, unit="ms p95", how=how)
 
 
 def ready() -> Row:

@@ -163,7 +163,7 @@ class Client:
 def soak(seconds: int) -> Iterator[Row]:
     """Violations, and how much memory the server gains in the longest of the spans between kills, once it is warm."""
     with folder_on_disk() as disk:
-        folder = _workspace(disk / "w")
+        folder = soak_workspace(disk / "w")
         tokens = [token(folder, f"analyst{number}") for number in range(CLIENTS)]
         grown: list[float] = []
         spans = []
@@ -232,7 +232,7 @@ class _Watched:
         return " to ".join(f"{found / 1e6:.0f}" for found in self._found) + " MB"
 
 
-def _workspace(folder: Path) -> Path:
+def soak_workspace(folder: Path) -> Path:
     """A workspace with generated rows and a budget for an hour."""
     made, random_ = create_workspace(folder), np.random.default_rng(1)
     columns = {

@@ -16,6 +16,7 @@ from siloquent.errors import SiloquentError
 
 TYPES = "https://siloquent.invalid/problems/"
 OWNER_LOG = "owner.log"
+MAX_LOG_BYTES = 10 * 2**20
 INTERRUPTED = 130
 
 
@@ -112,7 +113,10 @@ class OwnerLog(logging.FileHandler):
         return io.TextIOWrapper(os.fdopen(os.open(self.baseFilename, flags, 0o600), "ab"), encoding="utf-8")
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write ``record``, if that can be done."""
+        """Write ``record``, if that can be done; a log that is too large is put aside, and the one before it goes."""
+        with suppress(OSError):
+            if os.stat(self.baseFilename).st_size > MAX_LOG_BYTES:
+                os.replace(self.baseFilename, f"{self.baseFilename}.1")
         with suppress(OSError):
             super().emit(record)
 

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -111,11 +111,13 @@ class Settings:
             found = ip_address(address)
         except ValueError:
             return False
+        if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+            found = found.ipv4_mapped  # an IPv4 client of a socket that listens for both
         return any(found in network for network in self._networks())
 
     def hears(self, address: str) -> bool:
         """Whether a connection from ``address`` is taken: behind a proxy, plain HTTP comes by it alone."""
-        if not self.trusted_proxy or self.tls_cert or address in ("", "127.0.0.1", "::1"):
+        if not self.trusted_proxy or self.tls_cert or address in ("", "127.0.0.1", "::1", "::ffff:127.0.0.1"):
             return True
         return self.trusts(address)
 

@@ -22,7 +22,7 @@ from journeys.documents import faults
 from journeys.served import clinic_workspace, serving
 from siloquent.cli.app import app
 from siloquent.cli.kinds import json_schema
-from siloquent.errors import LedgerRolledBack
+from siloquent.errors import LedgerRolledBack, SchemaError
 from siloquent.ledger import Checkpoint
 from siloquent.schema.workspace import read_workspace
 from siloquent.server.settings import Settings
@@ -158,9 +158,11 @@ def test_an_image_is_built_of_the_package_alone_and_says_how_it_is() -> None:
     assert ignored[1] == "*"
     networks = container.partition("SILOQUENT_TRUSTED_PROXY=")[2].split()[0]
     inside = Settings(host="0.0.0.0", trusted_proxy=networks)
-    assert [inside.hears(one) for one in ("10.88.0.1", "172.17.0.1", "127.0.0.1", "203.0.113.9")] == [True] * 3 + [
-        False
-    ]
+    assert all(inside.hears(one) for one in ("10.88.0.1", "172.17.0.1", "127.0.0.1", "::ffff:10.1.2.3"))
+    assert not any(inside.hears(one) for one in ("203.0.113.9", "::ffff:203.0.113.9", "2001:db8::1", "no address"))
+    for wrong in ("10.0.0.0/33", "proxy.example.org", "10.0.0.1/8"):
+        with pytest.raises(SchemaError, match="trusted_proxy"):
+            Settings(host="0.0.0.0", trusted_proxy=wrong)
 
 
 def test_behind_a_proxy_plain_http_is_taken_from_it_and_this_machine_alone(tmp_path: Path) -> None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from journeys.clinic import WARDS
@@ -19,6 +24,8 @@ from journeys.served import Served, clinic_workspace, serving
 from journeys.server.test_who_may import BODIES, ROLES, filled, routes
 from siloquent.explore import task
 from siloquent.server.roles import ROUTES
+from siloquent.server.store import Store
+from siloquent.server.tokens import Tokens
 
 READS_ROWS = {"answer", "check_table"}
 DEAR = " OR ".join(f"(age BETWEEN {i % 120} AND {i % 120 + 1} AND cost < {i / 2})" for i in range(1_000))
@@ -125,3 +132,40 @@ def test_questions_of_too_many_conditions_are_refused_before_they_are_planned(se
             found = ana.post("/v1/explanations", json={"sql": sql})
             assert found.status_code == status, found.text
         assert (found.json()["code"], "too many" in found.json()["detail"]) == ("request_invalid", True)
+
+
+def test_planners_end_with_their_server_whatever_ends_it(tmp_path: Path) -> None:
+    folder = clinic_workspace(tmp_path / "w")
+    store = Store(folder / "server.sqlite")
+    text = Tokens(store).create("ana", "analyst")
+    store.close()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for ended_by in (signal.SIGTERM, signal.SIGKILL):
+        words = [sys.executable, "-m", "siloquent", "--workspace", str(folder), "serve", "--port", str(port)]
+        with subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True) as server:
+            headers = {"Authorization": f"Bearer {text}"}
+            transport = httpx.HTTPTransport(retries=30)  # until it listens
+            with httpx.Client(transport=transport, headers=headers, timeout=120) as client:
+                found = client.post(f"http://127.0.0.1:{port}/v1/explanations", json={"sql": WARDS})
+            assert found.status_code == 200, found.text
+            assert len(of_session(server.pid)) >= 3, "a server, its planner, and what starts planners"
+            server.send_signal(ended_by)
+            server.wait()
+        for _ in range(400):
+            if not of_session(server.pid):
+                break
+            time.sleep(0.05)
+        assert of_session(server.pid) == []
+
+
+def of_session(leader: int) -> list[int]:
+    """The processes that live in the session of ``leader``."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = process.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == leader and fields[0] != "Z":
+                found.append(int(process.parent.name))
+    return found

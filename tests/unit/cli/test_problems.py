@@ -15,6 +15,7 @@ from siloquent.cli.commands import Options, guarded
 from siloquent.cli.kinds import json_schema
 from siloquent.cli.problems import Interrupted, pointed, report, usage_problem
 from siloquent.cli.screen import Screen
+from siloquent.documents import problems
 from siloquent.documents.problems import FIXES, OWNER_LOG, OwnerLog, Problem, keep_details, problem_of
 
 RAISED = [
@@ -232,3 +233,16 @@ def test_a_place_that_nobody_typed_stays_in_the_owners_log(
     assert guarded(Options(typed=("check", "visits")), body) == 1
     assert "secret" not in capfd.readouterr().err
     assert "secret" in (tmp_path / OWNER_LOG).read_text()
+
+
+def test_the_owners_log_has_a_bounded_size_and_keeps_the_newest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(problems, "MAX_LOG_BYTES", 5_000)
+    for number in range(60):
+        keep_details(tmp_path, problem_of(RuntimeError()), RuntimeError(f"fault {number} {'x' * 400}"))
+    files = {one.name: one.stat().st_size for one in tmp_path.iterdir()}
+    assert set(files) == {"owner.log", "owner.log.1"}
+    assert max(files.values()) < 7_000
+    assert "fault 59" in (tmp_path / "owner.log").read_text()
+    assert not any(one.stat().st_mode & 0o077 for one in tmp_path.iterdir())
