@@ -156,6 +156,8 @@ def _values() -> dict[str, Values]:
     }
     found |= {f"date {name}": {"day": day, "seen": str(day)} for name, day in moments.items()}
     found |= {"date infinite": {"day": INFINITE, "seen": "infinity"}, "date -infinite": {"day": -INFINITE}}
+    far = {"year 20000": 568_971_820_800_000_000, "before Christ": -99_999_999_999_999_999, "beyond years": 2**63 - 9}
+    found |= {f"date {name}": {"day": micro} for name, micro in far.items()}
     words = ("TRUE", " y", "ja", "1.0", "on", "\uff59es", "N", "2", "\u0131", "tru\u00e9")
     found |= {f"boolean {word!r}": {"told": word} for word in words}
     wards = {
@@ -179,6 +181,7 @@ def _values() -> dict[str, Values]:
         "62 bytes in 31": "\u00e4" * 31,
     }
     found |= {name: {"note": text, "memo": text} for name, text in long.items()}
+    found["no latin"] = dict.fromkeys(("who", "ward", "note", "memo"), "\u3042\u0416\x81")
     found["astral"] = {"note": "\N{PILE OF POO}" * 9, "memo": "\U0010ffff"}
     found["no UTF-8 in a category"] = {"ward": b"\xff"}
     found["no UTF-8 in a user"] = {"who": b"p1\xff"}
