@@ -53,7 +53,7 @@ class Session(floor.Session):
                 f"A key has 1 to 64 printable characters; this one is {type(key).__name__}.",
                 fix=f"key={str(key)[:40]!r}",
             )
-        query = _query(question)
+        query = _query(self, question)
         with explore.offering(self, query):
             return explore.answer(self, query, key=key, max_cost=max_cost)
 
@@ -61,7 +61,7 @@ class Session(floor.Session):
         """What ``question`` would cost, how it would be answered, what would be left. Touches no data."""
         from siloquent import explore
 
-        query = _query(question)
+        query = _query(self, question)
         with explore.offering(self, query):
             return explore.explain(self, query)
 
@@ -160,11 +160,12 @@ class Session(floor.Session):
         return alone
 
 
-def _query(question: str | Query | Asks) -> Query:
-    from siloquent.explore import Query, parse
+def _query(session: Session, question: str | Query | Asks) -> Query:
+    from siloquent.explore import Query, parse, reading
 
     if isinstance(question, str):
-        return parse(question)
+        with reading(session, question):
+            return parse(question)
     return question if isinstance(question, Query) else question.query()
 
 

@@ -277,13 +277,20 @@ class Session:
         account = self._known(schema.account)
         if account is not None and account.limit != whole:
             self._set_limit(name, schema.account, whole)
-        for analyst, part in schema.budget.shares:
-            share = f"{schema.account}/{analyst}"
-            limit = Cost(math.floor(whole.amount * part), math.floor(whole.delta * part))
+        for share, limit in self.share_limits(name).items():
             known = self._known(share)
             if known is not None and known.limit != limit:
                 self._set_limit(name, share, limit)
         return self._opened(schema.account, whole, schema)
+
+    def share_limits(self, name: str) -> dict[str, Cost]:
+        """The limit of every analyst's share of table ``name``, as declared, by the share's account."""
+        schema = self.schema(name)
+        whole = limit_of_budget(schema.budget)
+        return {
+            f"{schema.account}/{analyst}": Cost(math.floor(whole.amount * part), math.floor(whole.delta * part))
+            for analyst, part in schema.budget.shares
+        }
 
     def _set_limit(self, name: str, account: str, limit: Cost) -> None:
         try:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from siloquent.cli.commands import Options, command
 from siloquent.documents.money import account_document, exact
 from siloquent.errors import RequestError
+
+if TYPE_CHECKING:
+    from siloquent.ledger import Account
+    from siloquent.privacy import Cost
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A declared table.")]
 NEW_PEOPLE = "these are new people"
@@ -30,15 +34,23 @@ def set_budget(options: Options, table: TableArgument) -> None:
     with options.session() as session:
         before = {account.name: account for account in session.ledger.accounts()}
         account = session.set_budget(table)
+        shares = session.share_limits(table)
     if options.as_json:
-        options.screen.document(account_document(account))
+        listed = [{"account": name, "limit": exact(account, limit.amount)} for name, limit in shares.items()]
+        options.screen.document({**account_document(account), **({"shares": listed} if listed else {})})
         return
-    was = before.get(account.name)
-    limit = exact(account, account.limit.amount)
-    if was is None or was.limit == account.limit:
-        options.screen.line(f"{account.name} has the limit {limit}, as declared.")
-    else:
-        options.screen.line(f"{account.name} had the limit {exact(was, was.limit.amount)} and now has {limit}.")
+    for name, limit in {account.name: account.limit, **shares}.items():
+        options.screen.line(_changed(name, before.get(name), account, limit))
+
+
+def _changed(name: str, was: Account | None, whole: Account, limit: Cost) -> str:
+    """What became of one limit. An analyst's share is an account from the first question on."""
+    now = exact(whole, limit.amount)
+    if was is None and name != whole.name:
+        return f"{name} will have the limit {now}, from its first question on."
+    if was is None or was.limit == limit:
+        return f"{name} has the limit {now}, as declared."
+    return f"{name} had the limit {exact(was, was.limit.amount)} and now has {now}."
 
 
 def open_epoch(

@@ -22,7 +22,7 @@ from siloquent.version import VERSION
 
 State = Literal["good", "missing", "bad"]
 PACKAGES = ("opendp", "duckdb", "sqlglot", "pyarrow", "numpy", "scipy", "numba", "pydantic", "sqlalchemy", "narwhals")
-EXTRAS = {"postgres": "psycopg", "spark": "pyspark", "federation": "cryptography"}
+EXTRAS = {"server": "fastapi", "postgres": "psycopg", "spark": "pyspark", "federation": "cryptography"}
 LEAST_DISK_BYTES = 100 * 2**20
 # Files over the network do not lock as SQLite needs it.
 REMOTE = {"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "afs"}

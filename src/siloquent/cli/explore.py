@@ -35,7 +35,7 @@ def explain(options: Options, question: Question = None, file: File = None) -> N
     """Say what a question would cost and how it would be answered. Touches no data, costs nothing."""
     text = question_text(question, file)
     with options.session() as session:
-        asked, query = typed(options, text, file), parsed(text)
+        asked, query = typed(options, text, file), parsed(text, options, session)
         show_price(asked, _explained(asked, session, query), query, text)
 
 
@@ -62,7 +62,7 @@ def ask(
     text = question_text(question, file)
     asked = typed(options, text, file, key)
     with options.session() as session:
-        query = parsed(text)
+        query = parsed(text, options, session)
         if chart or chart_file is not None:
             check_drawable(query, chart_file, again=asked.ask(), on_screen=chart and options.as_json)
         if dry or query.explain:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -16,6 +17,7 @@ from siloquent.errors import AccuracyUnreachable, BudgetExceeded, RequestError, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from siloquent.door import Session
     from siloquent.explore import Query
 
 MOST_BYTES = 64 * 2**10
@@ -52,16 +54,24 @@ def question_text(question: str | None, file: Path | None) -> str:
         raise RequestError("The question is not UTF-8 text.", fix="save it as UTF-8") from None
 
 
-def parsed(text: str) -> Query:
-    """The question; where it cannot be read, the error shows the place."""
-    from siloquent.explore import parse
+def parsed(text: str, options: Options | None = None, session: Session | None = None) -> Query:
+    """The question; where it cannot be read, the error shows the place, and with ``session`` what can be asked."""
+    from siloquent.explore import parse, reading
 
     try:
-        return parse(text)
-    except SyntaxProblem as unreadable:
-        for line in pointed(text, unreadable.position):
-            unreadable.add_note(line)
+        with nullcontext() if session is None else reading(session, text):
+            return parse(text)
+    except RequestError as unreadable:
+        if isinstance(unreadable, SyntaxProblem):
+            for line in pointed(text, unreadable.position):
+                unreadable.add_note(line)
+        start = _QUESTION.search(unreadable.fix)
+        if start is not None and options is not None:
+            unreadable.fix = unreadable.fix[: start.start()] + options.shell("explain", start[0])
         raise
+
+
+_QUESTION = re.compile(r"\b(SELECT .+ FROM |BIN .+ ON ).+")
 
 
 def without_explain(query: Query, text: str) -> str:

@@ -168,13 +168,18 @@ def create(
     """Make a token. It is shown once: what is kept is a hash."""
     options.require_owner("Making a token")
     wanted = tuple(filter(None, (one.strip() for one in tables.split(","))))
-    text = _tokens(options).create(name, role, tables=wanted, days=days)
+    from siloquent.schema.workspace import read_workspace
+
+    tokens = _tokens(options)
+    known = read_workspace(_folder(options)).table_names()
+    text = tokens.create(name, role, tables=wanted, days=days, known=known)
+    made = tokens.document(text)
     if options.as_json:
-        made = {"schema": "siloquent/token/1", "name": name, "role": role, "tables": list(wanted), "token": text}
         options.screen.document(made)
         return
     options.screen.line(text)
-    options.screen.note(f"Give it to {clean(name)}; it is not shown again. Its id is {text[3:11]}.")
+    until = _day(made["expires"])
+    options.screen.note(f"Give it to {clean(name)}; it is not shown again. Its id is {made['id']}; it ends on {until}.")
 
 
 def list_all(options: Options) -> None:
@@ -191,9 +196,13 @@ def list_all(options: Options) -> None:
 
 
 def _line(one: dict[str, Any]) -> tuple[str, ...]:
-    until = time.strftime("%Y-%m-%d", time.gmtime(one["expires"]))
+    until = _day(one["expires"])
     state = "revoked" if one["revoked"] else "expired" if one["expires"] < time.time() else "open"
     return clean(one["id"]), clean(one["name"]), one["role"], clean(", ".join(one["tables"]) or "all"), until, state
+
+
+def _day(seconds: Any) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(seconds))
 
 
 def revoke(options: Options, token: Annotated[str, typer.Argument(metavar="ID", help="The token's id.")]) -> None:

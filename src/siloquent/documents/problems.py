@@ -26,7 +26,7 @@ FIXES = {
     "workspace": "siloquent init DIR, or --workspace DIR",
     "unknown_name": "siloquent tables",
     "request_invalid": "siloquent tables",
-    "syntax": 'begin from this: siloquent explain "SELECT COUNT(*) FROM TABLE ERROR 100"',
+    "syntax": "siloquent tables",
     "constraint": "hard = false in the constraint, then: siloquent synth plan TABLE",
     "too_few_reports": "siloquent collect show COLLECTION, and wait for more",
     "accuracy_unreachable": "ask with a larger ERROR",

@@ -4,6 +4,7 @@ Source: "APEx" (thesis chapter 3), with the corrections of docs/decisions.
 """
 
 from siloquent.explore.asked import Asked, history
+from siloquent.explore.examples import reading
 from siloquent.explore.offers import offering
 from siloquent.explore.plan.explain import Explanation
 from siloquent.explore.plan.wholes import CompositeExplanation
@@ -39,6 +40,7 @@ __all__ = [
     "offering",
     "parse",
     "quantile_of",
+    "reading",
     "release_of",
     "sum_of",
     "variance_of",

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from siloquent.errors import AccuracyUnreachable, BudgetExceeded
-from siloquent.explore.plan.planner import least_error, plan
-from siloquent.explore.plan.steps import errors_text, least_widening
+from siloquent.errors import AccuracyUnreachable, BudgetExceeded, RequestError
+from siloquent.explore.plan.planner import allowed_cost, least_error, plan
+from siloquent.explore.plan.steps import chart, errors_text, least_widening
 from siloquent.explore.spec.query import Accuracy, Spend
+from siloquent.explore.spec.spelled import as_declared
 from siloquent.privacy import accountant, digits
 from siloquent.session import limit_of_budget
 
@@ -35,6 +36,12 @@ def offering(session: Session, query: Query) -> Iterator[None]:
     except AccuracyUnreachable as refused:
         if isinstance(query.promise, Accuracy):
             refused.best_alpha, refused.fix = _wider(session, query, refused.best_alpha)
+        else:
+            refused.best_alpha, refused.fix = None, _smaller(session, query)
+            if _is_beyond(session, query.promise, query.table):
+                refused.detail = f"This BUDGET is more than the whole budget of {query.table!r}."
+            elif query.is_composite:
+                refused.detail = "This BUDGET is too small for all that is asked."
         raise
     except BudgetExceeded as refused:
         if isinstance(query.promise, Spend):
@@ -62,8 +69,25 @@ def _accuracy(query: Query) -> Accuracy:
     return query.promise
 
 
+def _is_beyond(session: Session, spend: Spend, table: str) -> bool:
+    schema = session.schema(table)
+    with suppress(AccuracyUnreachable):  # less than is ever charged
+        return allowed_cost(spend, schema).amount > limit_of_budget(schema.budget).amount
+    return False
+
+
 def _smaller(session: Session, query: Query) -> str:
-    """All that is left, in the account's own epsilon or rho."""
-    book = accountant(session.schema(query.table).budget.accountant)
-    left = Fraction(session.left(query.table).amount, book.scale)
-    return f"ask with BUDGET {digits(left, up=False)} {book.symbol.upper()}" if left > 0 else NOTHING
+    """All that is left, in the account's own epsilon or rho, if it pays for some answer."""
+    schema = session.schema(query.table)
+    book = accountant(schema.budget.accountant)
+    amount = digits(Fraction(session.left(query.table).amount, book.scale), up=False)
+    if not Decimal(amount):
+        return NOTHING
+    currency: Literal["epsilon", "rho"] = "rho" if book.symbol == "rho" else "epsilon"
+    assert isinstance(query.promise, Spend)
+    try:
+        promise = replace(query.promise, amount=Decimal(amount), currency=currency, delta=None)
+        chart(as_declared(replace(query, promise=promise), schema), schema, left=session.left(query.table))
+    except (AccuracyUnreachable, RequestError):
+        return NOTHING
+    return f"ask with BUDGET {amount} {book.symbol.upper()}"

@@ -97,16 +97,21 @@ def guard(request: Request) -> Person:
         Refused: 401 nobody, 403 not this role or a forged form, 429 too often.
     """
     person = person_of(request)
+    route = request.scope["route"].name
+    roles = " or ".join(sorted(ROUTES.get(route, frozenset())))
     if person is None:
         raise Refused(
             401, "unauthorised", "This needs a token that is neither expired nor revoked.",
-            fix="siloquent token create NAME --role analyst", headers={"WWW-Authenticate": "Bearer"},
+            fix=f"Authorization: Bearer TOKEN, where the workspace's owner makes a token of the role {roles}",
+            headers={"WWW-Authenticate": "Bearer"},
         )  # fmt: skip
     house_of(request).rates.take(person.token)
-    route = request.scope["route"].name
     if person.role not in ROUTES.get(route, frozenset()):
         request.state.person = person  # whom the refusal is remembered for
-        raise Refused(403, "not_allowed", f"A token of the role {person.role} may not do this.", fix="GET /v1/me")
+        raise Refused(
+            403, "not_allowed", f"A token of the role {person.role} may not do this.",
+            fix=f"ask the workspace's owner for a token of the role {roles}" if roles else "GET /v1/me",
+        )  # fmt: skip
     if person.csrf and request.method not in SAFE:
         require_proof(person, request.headers.get("x-csrf-token", ""))
     return person

@@ -72,9 +72,10 @@ def _priced(sessions: Sessions, order: Order, folder: Path) -> dict[str, Any] | 
 
 
 def _question(session: Session, order: Order) -> dict[str, Any]:
-    from siloquent.explore import parse
+    from siloquent.explore import parse, reading
 
-    query = parse(order.sql)
+    with reading(session, order.sql, may_see=order.person.may_see):
+        query = parse(order.sql)
     require_declared(session, order.person, query.table)
     found: dict[str, Any] = session.explain(query).to_json()
     return found

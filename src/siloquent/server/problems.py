@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from siloquent.documents.problems import Problem, keep_details, problem_of
 from siloquent.errors import PortableError, SiloquentError
+from siloquent.server.fixes import over_http
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -82,7 +84,7 @@ def install(app: FastAPI) -> None:
     async def unreadable(request: Request, error: RequestValidationError) -> Response:
         return _for(
             request,
-            Problem("request_unreadable", "Unreadable", _first(error), 2, "GET /openapi.json", http_status=422),
+            Problem("request_unreadable", "Unreadable", _first(error), 2, _readable(request), http_status=422),
             {},
         )
 
@@ -126,6 +128,13 @@ def claimed_token(request: Request) -> str:
     return text[3:11] if _TOKEN_ID.match(text) else ""
 
 
+def _readable(request: Request) -> str:
+    """What makes a body readable: most tools send a form unless they are told that it is JSON."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    is_form = kind in ("application/x-www-form-urlencoded", "text/plain", "multipart/form-data")
+    return "Content-Type: application/json" if is_form else "GET /openapi.json"
+
+
 def _first(error: RequestValidationError) -> str:
     """Where the first fault is and what is expected there; what was sent is not repeated."""
     (first, *_) = jsonable_encoder([{"loc": e["loc"], "msg": e["msg"]} for e in error.errors()]) or [
@@ -137,6 +146,7 @@ def _first(error: RequestValidationError) -> str:
 
 def _for(request: Request, problem: Problem, headers: dict[str, str]) -> Response:
     """A page for a browser's form, a document for everybody else."""
+    problem = replace(problem, fix=over_http(problem.fix))
     _remember(request, problem)
     pages = getattr(request.app.state, "pages", None)
     if pages is not None and pages.wants_page(request):

@@ -8,6 +8,7 @@ import json
 import re
 import secrets  # allowed: tokens, no noise
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -55,11 +56,16 @@ class Tokens:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def create(self, name: str, role: str, *, tables: tuple[str, ...] = (), days: int = 90) -> str:
+    def create(
+        self, name: str, role: str, *, tables: tuple[str, ...] = (), days: int = 90, known: Iterable[str] | None = None
+    ) -> str:
         """A new token; this text is shown once and cannot be found again.
 
+        Args:
+            known: The declared tables, of which ``tables`` must be; None: whatever they are.
         Raises:
             RequestError: the name, role or days cannot be.
+            UnknownName: a table that is not declared.
         """
         if not _NAME.fullmatch(name):
             raise RequestError(
@@ -69,6 +75,10 @@ class Tokens:
             raise RequestError(f"A role is one of {', '.join(ROLES)}, not {role[:40]!r}.", fix="--role analyst")
         if tables and role == "owner":
             raise RequestError("An owner declares tables and makes tokens, so an owner's token is for all of them.")
+        declared = None if known is None else sorted(known)
+        for table in tables:
+            if declared is not None and table not in declared:
+                raise UnknownName("table", table[:64], declared, fix="siloquent tables")
         if not 1 <= days <= MOST_DAYS:
             raise RequestError(f"A token lasts 1 to {MOST_DAYS} days, not {days}.", fix="--days 90")
         number = secrets.token_hex(4)  # allowed: an id
@@ -79,6 +89,11 @@ class Tokens:
             *(number, _digest(text), name, role, json.dumps(tables), now, now + days * 86_400),
         )
         return text
+
+    def document(self, text: str) -> dict[str, object]:
+        """A token that was made just now, with its text, as a document of kind ``siloquent/token/1``."""
+        (row,) = self._store.all("SELECT id, name, role, tables, expires FROM token WHERE id = ?", text[3:11])
+        return {"schema": "siloquent/token/1", **row, "tables": json.loads(row["tables"]), "token": text}
 
     def person(self, text: str) -> Person | None:
         """Whose token ``text`` is; None if it is nobody's, expired or revoked."""

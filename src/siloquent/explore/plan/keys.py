@@ -20,6 +20,7 @@ from siloquent.explore.spec.forms import attribute_of
 from siloquent.explore.spec.predicate import Column, Expression, Predicate, Through
 from siloquent.explore.spec.query import MOST_PREDICATES, Cube, GroupBy, Ranges
 from siloquent.explore.spec.render import render_expression
+from siloquent.explore.spec.words import plain_name
 from siloquent.schema import Attribute, Domain
 
 MOST_WEIGHTS = 25 * 10**6
@@ -79,11 +80,11 @@ def _key(expression: Expression, domain: Domain) -> Key:
         if not attribute.edges:
             raise RequestError(
                 f"Attribute {attribute.name!r} is a number without declared bins, so it cannot be grouped by as it is.",
-                fix=f"GROUP BY {attribute.name} // 10, or bins = {{ width = .. }} in its declaration",
+                fix=f"GROUP BY {plain_name(attribute.name)} // 10, or bins = {{ width = .. }} in its declaration",
             )
         return Key(attribute.name, _bins(attribute), tuple(attribute.bin_labels()), attribute.name)
     if not attribute.is_countable or (attribute.is_temporal and attribute.steps > MOST_DATES):
-        fix = f"GROUP BY year({attribute.name})" if attribute.is_temporal else "group by a category"
+        fix = f"GROUP BY year({plain_name(attribute.name)})" if attribute.is_temporal else "group by a category"
         raise RequestError(f"Attribute {attribute.name!r} cannot be grouped by as it is.", fix=fix)
     groups = np.append(np.arange(attribute.size), -1)
     labels = tuple(attribute.label(i) for i in range(attribute.size))

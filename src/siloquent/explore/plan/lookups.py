@@ -14,6 +14,7 @@ from siloquent.explore.spec.canonical import canonical
 from siloquent.explore.spec.predicate import And, Column, Compare, Through, Value
 from siloquent.explore.spec.query import Query
 from siloquent.explore.spec.spelled import with_columns
+from siloquent.explore.spec.words import plain_name
 from siloquent.schema import Attribute, ForeignKey, TableSchema
 from siloquent.schema.public_table import PublicTable
 
@@ -36,7 +37,7 @@ def public_of(query: Query, schema: TableSchema) -> PublicTable | None:
     if declared and join.table in {table.name for table in schema.public}:
         raise RequestError(
             f"{schema.name!r} refers to {join.table!r} by {', '.join(declared[0].columns)}, not by {join.key!r}.",
-            fix=f"USING ({', '.join(declared[0].columns)})",
+            fix=f"USING ({', '.join(map(plain_name, declared[0].columns))})",
         )
     what = f'{{ kind = "foreign_key", columns = ["{join.key}"], references = "{join.table}({join.key})" }}'
     raise RequestError(
@@ -61,7 +62,7 @@ def resolved(query: Query, schema: TableSchema) -> Query:
             raise RequestError(
                 f"{name!r} belongs to the public table {table.name!r}; sums, averages and quantiles are of numbers of "
                 f"{schema.name!r}.",
-                fix=f"group by {name}, or compare with it",
+                fix=f"group by {plain_name(name)}, or compare with it",
             )
 
     def through(column: Column) -> Column | Through:

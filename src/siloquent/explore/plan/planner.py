@@ -301,6 +301,13 @@ def allowed_cost(spend: Spend, schema: TableSchema) -> Cost:
         delta = Fraction(spend.delta) if spend.delta is not None else schema.budget.delta - schema.budget.delta_events
         amount = Fraction(rho_of_epsilon(float(amount), float(delta)))
     name = schema.budget.accountant
+    least = Fraction(1, accountant(name).scale)
+    if amount < least:
+        symbol = accountant(name).symbol
+        raise AccuracyUnreachable(
+            f"The budget is below {symbol} {digits(least)}, the least that is ever charged.",
+            fix=f"ask with BUDGET {digits(least)} {symbol.upper()}",
+        )
     return Cost(int(whole_units(amount, name) * accountant(name).scale))
 
 

@@ -33,6 +33,7 @@ from siloquent.explore.plan.predicates import compile_keys
 from siloquent.explore.spec.aggregates import Quantile, Ranks
 from siloquent.explore.spec.query import Accuracy, GroupBy, Query, SomeGroups, Spend
 from siloquent.explore.spec.sql import EVERY_ROW
+from siloquent.explore.spec.words import plain_name
 from siloquent.maths import promises
 from siloquent.privacy import Cost, accountant, digits
 from siloquent.schema import MOST_CELLS, Attribute, TableSchema
@@ -166,7 +167,9 @@ def _ordered(attribute: Attribute) -> Attribute:
     if not (attribute.is_numeric or attribute.is_temporal):
         raise RequestError(
             f"A quantile needs values in an order; {attribute.name!r} is {attribute.kind}.",
-            fix=f"GROUP BY {attribute.name}, and ask COUNT(*)" if attribute.is_countable else "use another attribute",
+            fix=f"GROUP BY {plain_name(attribute.name)}, and ask COUNT(*)"
+            if attribute.is_countable
+            else "use another attribute",
         )
     if attribute.steps == 1:
         raise RequestError(f"{attribute.name!r} has one declared value, so that is every quantile.", fix="COUNT(*)")
@@ -179,7 +182,9 @@ def _compiled(query: Query, schema: TableSchema, attribute: Attribute) -> Compil
     workload = query.workload
     every = workload.all_groups if isinstance(workload, SomeGroups) else workload
     if not isinstance(every, GroupBy) and every != EVERY_ROW:
-        raise RequestError("Quantiles are asked for groups.", fix=f"SELECT MEDIAN({attribute.name}) .. GROUP BY")
+        raise RequestError(
+            "Quantiles are asked for groups.", fix=f"SELECT MEDIAN({plain_name(attribute.name)}) behind GROUP BY"
+        )
     keys = keys_of(every, schema.domain) if isinstance(every, GroupBy) else []
     chosen = workload.chosen if isinstance(workload, SomeGroups) else None
     if attribute.steps <= MOST_CELLS:

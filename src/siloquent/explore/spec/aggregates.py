@@ -10,6 +10,7 @@ from typing import Literal
 from siloquent.errors import RequestError
 from siloquent.explore.spec.numbers import check_number, number_text
 from siloquent.explore.spec.predicate import check_name
+from siloquent.explore.spec.words import plain_name
 
 SHARE_DIGITS = 4
 
@@ -60,7 +61,7 @@ class Quantile:
         if not 0 < self.share < 1:
             raise RequestError(
                 f"The share of a quantile lies between 0 and 1, both excluded, not {number_text(self.share)}.",
-                fix=f"QUANTILE({self.attribute}, 0.99): the very first and last value are single people's",
+                fix=f"QUANTILE({plain_name(self.attribute)}, 0.99): the very first and last value are single people's",
             )
         if (self.share * 10**SHARE_DIGITS) % 1:
             raise RequestError(f"The share of a quantile has at most {SHARE_DIGITS} places.", fix="0.9995")

@@ -159,7 +159,9 @@ def _read_groups(cursor: Cursor, items: _Items) -> Workload:
         if key not in known:
             wrong = "is not one of the keys behind GROUP BY" if key not in keys else "is named twice"
             raise SyntaxProblem(
-                f"This item {wrong}", position=start, fix=cursor.example("SELECT ward, COUNT(*) .. GROUP BY ward")
+                f"This item {wrong}",
+                position=start,
+                fix=cursor.example("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200"),
             )
         known.discard(key)
     return workload

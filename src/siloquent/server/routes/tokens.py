@@ -19,9 +19,10 @@ MAX_LISTED = 1_000
 @router.post("/tokens", status_code=201)
 async def create_token(request: Request, body: TokenBody, person: Who) -> Response:
     """A token for somebody. Its text is in this answer and nowhere else."""
-    text = house_of(request).tokens.create(body.name, body.role, tables=tuple(body.tables), days=body.days)
-    made = {"schema": "siloquent/token/1", "name": body.name, "role": body.role, "tables": body.tables, "token": text}
-    return JSONResponse(made, status_code=201)
+    house = house_of(request)
+    known = await house.desk.run(None, lambda session: session.tables()) if body.tables else None
+    text = house.tokens.create(body.name, body.role, tables=tuple(body.tables), days=body.days, known=known)
+    return JSONResponse(house.tokens.document(text), status_code=201)
 
 
 @router.get("/tokens")

@@ -1,0 +1,123 @@
+"""Fixes that hold a question are asked before they are shown: what is offered is planned, with the asker's own names.
+
+A question is read without a declaration, so the reader's example may group by an id, or name what is not there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from siloquent.errors import AccuracyUnreachable, RequestError, SiloquentError, SyntaxProblem
+from siloquent.explore.plan.steps import chart
+from siloquent.explore.spec import parse
+from siloquent.explore.spec.render import render_name
+from siloquent.explore.spec.spelled import as_declared
+from siloquent.session import limit_of_budget
+
+if TYPE_CHECKING:
+    from siloquent.schema import Attribute, TableSchema
+    from siloquent.session import Session
+
+MAX_TEXT = 4_096
+MAX_TABLES = 8
+MAX_NAMES = 16
+_QUESTION = re.compile(r"\b(SELECT .+ FROM |BIN .+ ON ).+")
+_ERROR = re.compile(r"ERROR [\d.]+(, [\d.]+)*")
+
+
+@contextmanager
+def reading(session: Session, text: str, *, may_see: Callable[[str], bool] = lambda _: True) -> Iterator[None]:
+    """Let a refusal to read ``text`` offer a question that this session can ask; it costs nothing to find one.
+
+    Args:
+        may_see: Whether the asker may hear of a table.
+    Raises:
+        RequestError: as it came, with a fix that can be asked.
+    """
+    try:
+        yield
+    except RequestError as refused:
+        with suppress(SiloquentError):  # a declaration that cannot be read is somebody else's refusal
+            refused.fix = _working(session, text, refused, may_see) or refused.fix
+        raise
+
+
+def _working(session: Session, text: str, refused: RequestError, may_see: Callable[[str], bool]) -> str:
+    names = [name for name in session.tables() if may_see(name)]
+    mentioned = [name for name in names if _is_in(name, text[:MAX_TEXT])]
+    schemas = [session.schema(name) for name in (mentioned or names)[:MAX_TABLES]]
+    if len(text) <= MAX_TEXT and (quoted := _with_quotes(text, schemas)):
+        return f"names with blanks, or that are words of the language, stand in double quotes: {quoted}"
+    found = _QUESTION.search(refused.fix)
+    if found is None and (refused.fix or not isinstance(refused, SyntaxProblem)):
+        return refused.fix
+    if found is not None and (asked := _askable(found[0], schemas)):
+        return refused.fix[: found.start()] + asked
+    examples = (_askable(example, schemas) for schema in schemas for example in _examples(schema))
+    example = next(filter(None, examples), "")
+    return example if found is None or not example else refused.fix[: found.start()] + example
+
+
+def _is_in(name: str, text: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def _askable(question: str, schemas: Sequence[TableSchema]) -> str:
+    """``question``, with a wider error where the budget needs one, if it can be asked; else nothing."""
+    for _ in range(2):
+        try:
+            query = parse(question)
+            schema = next((one for one in schemas if one.name == query.table), None)
+            if schema is None:
+                return ""
+            chart(as_declared(query, schema), schema, left=limit_of_budget(schema.budget))
+        except AccuracyUnreachable as dear:
+            offered = _ERROR.search(dear.fix)
+            question = "" if offered is None else _ERROR.sub(offered[0], question)
+        except SiloquentError:
+            return ""
+        else:
+            return question
+    return ""
+
+
+def _examples(schema: TableSchema) -> Iterator[str]:
+    """Questions of this table, groups before one number."""
+    table = render_name(schema.name)
+    for attribute in schema.domain:
+        if _is_key(attribute):
+            name = render_name(attribute.name)
+            yield f"SELECT {name}, COUNT(*) FROM {table} GROUP BY {name} ERROR 200"
+            break
+    yield f"SELECT COUNT(*) FROM {table} ERROR 200"
+
+
+def _is_key(attribute: Attribute) -> bool:
+    return attribute.kind in ("category", "boolean") or bool(attribute.edges)
+
+
+def _with_quotes(text: str, schemas: Sequence[TableSchema]) -> str:
+    """``text`` with declared names in double quotes that need them, if it can be asked so; else nothing."""
+    names = {name for schema in schemas for name in (schema.name, *schema.domain.names) if render_name(name) != name}
+    spaced = sorted((name for name in names if not name.isidentifier() and _is_in(name, text)), key=len, reverse=True)
+    words = {name.upper(): name for name in names if name.isidentifier()}
+    fixed = text
+    for name in spaced[:MAX_NAMES]:
+        pattern = rf"(?<![\w\"']){re.escape(name)}(?![\w\"'])"
+        fixed = re.sub(pattern, render_name(name).replace("\\", r"\\"), fixed, flags=re.IGNORECASE)
+    for _ in range(MAX_NAMES):
+        try:
+            parse(fixed)
+            break
+        except SyntaxProblem as wrong:
+            word = re.match(r"\w+", fixed[wrong.position :])
+            if word is None or word[0].upper() not in words:
+                return ""
+            quoted = render_name(words[word[0].upper()])
+            fixed = fixed[: wrong.position] + quoted + fixed[wrong.position + len(word[0]) :]
+        except RequestError:
+            return ""
+    return "" if fixed == text else _askable(fixed, schemas)

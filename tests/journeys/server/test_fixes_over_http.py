@@ -1,0 +1,99 @@
+"""What a client of the API reads when it is refused: one media type, the right role, and fixes that it can follow."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from typing import Any
+
+import httpx
+import pytest
+
+from journeys.served import Served
+from journeys.server.test_who_may import BODIES, ROLES, filled, routes
+from journeys.test_refusals import QUESTIONS
+from siloquent.server.fixes import over_http
+from siloquent.server.roles import ROUTES
+
+MEDIA = "application/problem+json"
+ALONE = re.compile(r"(?<!owner runs: )\bsiloquent [a-z]|--[a-z]")
+
+
+def follow(client: httpx.Client, fix: str) -> None:
+    """The request that ``fix`` names is answered, whatever it is answered with."""
+    found = re.search(r"\b(GET|POST) (/v1/[\w/@.-]+)(?: with (\{.+\}))?", fix)
+    if found and not found[2].endswith("TABLE"):
+        body: dict[str, Any] = {} if found[3] is None else {"json": json.loads(found[3])}
+        assert client.request(found[1], found[2], **body).status_code in (200, 201, 403), fix
+
+
+@pytest.mark.parametrize("who", [*ROLES, "nobody"])
+def test_every_refusal_is_a_problem_document_with_a_fix_for_its_reader(served: Served, who: str) -> None:
+    with served.client(who) as client:
+        for name, method, path in routes(served):
+            for body in ({}, BODIES.get(name, {}), {"content": b"{"}, {"data": {"sql": "x"}}):
+                found = client.request(method, filled(path), **body)
+                if found.status_code < 400:
+                    continue
+                assert found.headers["content-type"] == MEDIA, (name, found.status_code)
+                document = found.json()
+                assert document["status"] == found.status_code
+                assert not ALONE.search(document["fix"]), (name, document["fix"])
+                if found.status_code in (401, 403) and document["code"] in ("unauthorised", "not_allowed"):
+                    assert any(role in document["fix"] for role in ROUTES[name]), (name, document["fix"])
+        for path in ("/nope", "/v1/nope", "/v1/tables/visits/nope"):
+            assert client.get(path).headers["content-type"] == MEDIA
+            assert client.patch(path).headers["content-type"] == MEDIA
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_refused_questions_name_no_command_that_an_analyst_cannot_run(served: Served, name: str) -> None:
+    with served.client("ana") as client:
+        refused = client.post("/v1/explanations", json={"sql": QUESTIONS[name][0]})
+        if refused.status_code < 400:
+            return
+        fix = refused.json()["fix"]
+        assert fix
+        assert not ALONE.search(fix), fix
+        follow(client, fix)
+
+
+def test_a_body_that_plain_curl_sends_as_a_form_is_told_what_it_lacks(served: Served) -> None:
+    question = '{"sql": "SELECT COUNT(*) FROM visits ERROR 50"}'
+    head = ["-H", f"Authorization: Bearer {served.texts['ana']}", "-d", question, f"{served.address}/v1/explanations"]
+    refused = json.loads(subprocess.run(["curl", "-s", *head], capture_output=True, check=True).stdout)
+    assert (refused["code"], refused["fix"]) == ("request_unreadable", "Content-Type: application/json")
+    told = subprocess.run(["curl", "-s", "-H", refused["fix"], *head], capture_output=True, check=True).stdout
+    assert json.loads(told)["schema"] == "siloquent/explanation/1"
+
+
+def test_a_token_for_a_table_that_is_not_declared_is_refused_with_the_known_names(served: Served) -> None:
+    with served.client("owner") as client:
+        refused = client.post("/v1/tokens", json={"name": "x", "role": "analyst", "tables": ["visitz"]})
+        assert (refused.status_code, refused.json()["code"]) == (404, "unknown_name")
+        assert "Did you mean 'visits'" in refused.json()["detail"]
+        made = client.post("/v1/tokens", json={"name": "x", "role": "analyst", "tables": ["visits"]}).json()
+        listed = client.get("/v1/tokens").json()["tokens"]
+        assert (made["id"], made["expires"]) in [(one["id"], one["expires"]) for one in listed]
+        assert made["token"][3:11] == made["id"]
+
+
+@pytest.mark.parametrize(
+    ("fix", "told"),
+    [
+        ("siloquent tables", "GET /v1/tables"),
+        ("siloquent show visits", "GET /v1/tables/visits"),
+        ("siloquent --workspace /w show visits", "GET /v1/tables/visits"),
+        ("siloquent ledger show, then ask with a larger ERROR", "GET /v1/accounts, then ask with a larger ERROR"),
+        ("siloquent explain 'SELECT COUNT(*) FROM t ERROR 5'",
+         'POST /v1/explanations with {"sql": "SELECT COUNT(*) FROM t ERROR 5"}'),
+        ("siloquent epoch open visits", "the workspace's owner runs: siloquent epoch open visits"),
+        ("the owner runs: siloquent budget set visits", "the owner runs: siloquent budget set visits"),
+        ("ask with ERROR 310", "ask with ERROR 310"),
+        ("--max-cost 0.3, or more", '"max_cost": "0.3", or more'),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_commands_become_requests(fix: str, told: str) -> None:
+    assert over_http(fix) == told
