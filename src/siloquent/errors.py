@@ -110,6 +110,12 @@ class RequestError(SiloquentError):
     title = "The question cannot be answered as it stands"
 
 
+class KernelInvalid(RequestError, ValueError):
+    """A kernel of a sketch with numbers that no hash family has."""
+
+    title = "There is no such kernel"
+
+
 class SyntaxProblem(RequestError):
     """Text that cannot be read; ``position`` is the offset of the first character that does not fit."""
 

@@ -171,6 +171,11 @@ def test_an_owner_compares_the_output_with_the_truth_and_nobody_else_does(owner:
     assert said.status == 0, said
     assert "for the owner's eyes alone" in said.out + said.err
     document = types("synth", "evaluate", release, "--truth", "truth.csv", "--json").document
+    truth = (owner.folder / "truth.csv").read_text()
+    (owner.folder / "ragged.csv").write_text(truth + "1,2,3,4,5,6,7,8,9,10,11,12\n")
+    ragged = types("synth", "evaluate", release, "--truth", "ragged.csv", "--json")
+    assert ragged.document == document
+    assert "1 line has another number of columns" in types("synth", "evaluate", release, "--truth", "ragged.csv").err
     assert list(faults(document, json_schema("synth-evaluation"))) == []
     assert document["private"]
     assert 0 < document["single"]["mean"] < 0.6

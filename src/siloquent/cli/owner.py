@@ -9,6 +9,7 @@ import typer
 
 from siloquent.cli.commands import Options, command
 from siloquent.cli.screen import LEFT, RIGHT
+from siloquent.data.check.report import number_of
 from siloquent.documents.tables import check_report
 from siloquent.errors import NotAllowed, RequestError
 from siloquent.pictures.plain import clean
@@ -111,7 +112,8 @@ def check(
 def _show(options: Options, report: dict[str, Any]) -> None:
     screen, findings = options.screen, report["findings"]
     if report["rows"] is not None:
-        screen.line(f"{clean(report['table'])}: {report['rows']:,} rows, of which {report['counted']:,} count.")
+        rows = number_of(report["rows"], "row", "rows")
+        screen.line(f"{clean(report['table'])}: {rows}, of which {number_of(report['counted'], 'counts', 'count')}.")
     if findings:
         screen.table(
             [("", LEFT), ("where", LEFT), ("count", RIGHT), ("what", LEFT), ("fix", LEFT)],

@@ -10,6 +10,7 @@ import typer
 from siloquent.cli.commands import Options, command
 from siloquent.cli.places import release_path
 from siloquent.cli.screen import LEFT, RIGHT
+from siloquent.data.check.report import number_of
 from siloquent.errors import ReleaseError, RequestError
 from siloquent.pictures.plain import clean
 
@@ -50,9 +51,15 @@ def evaluate(
         raise RequestError(f"{truth} has none of the release's columns.", fix="--truth with the table's own rows")
     compiled = compile_constraints(model.schema, columns=names, probe=False)
     targets = [model.schema.domain[target].name for target in model.plan.spec.targets]
+    true_rows = read_public(truth, compiled.declared, ragged=True)
+    if true_rows.left_out:
+        lines = number_of(true_rows.left_out, "line has", "lines have")
+        options.screen.note(
+            f"{lines} another number of columns than {clean(truth.name)} names: left out, as in a source."
+        )
     found = compared(
         read_public(drawn, compiled.declared).cells,
-        read_public(truth, compiled.declared).cells,
+        true_rows.cells,
         compiled,
         [target for target in targets if target in compiled.attributes],
     )

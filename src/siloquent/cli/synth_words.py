@@ -28,7 +28,12 @@ def show_plan(screen: Screen, plan: Mapping[str, Any]) -> None:
             ("price", f"{plan['price_words']}; more rows are free afterwards"),
             ("left", f"{plan['symbol']} {plan['left_before']}"),
             ("model", plan["model"]),
-            ("expect", NO_FORECAST if expected is None else f"pairs off by about {expected:.1%}"),
+            (
+                "expect",
+                NO_FORECAST
+                if expected is None
+                else f"two columns together are off in about {expected:.1%} of the rows",
+            ),
             ("data", "not touched; nothing was spent"),
         ]
     )
@@ -41,7 +46,7 @@ def show_plan(screen: Screen, plan: Mapping[str, Any]) -> None:
             ],
         )
     screen.table(
-        [("step", LEFT), (plan["symbol"], RIGHT), ("noise in a cell, rows", RIGHT)],
+        [("step", LEFT), (plan["symbol"], RIGHT), ("noise of a count, in rows", RIGHT)],
         [
             (one["step"], f"{one['price']:.3g}", "" if one["deviation"] is None else f"{one['deviation']:,.1f}")
             for one in plan["steps"]
@@ -131,11 +136,14 @@ def show_report(screen: Screen, report: Mapping[str, Any]) -> None:
         ],
     )
     screen.table(
-        [("column", LEFT), ("groups", RIGHT), ("output off from measured", RIGHT)],
+        [("column", LEFT), ("groups", RIGHT), ("share of rows in another group than measured", RIGHT)],
         [(clean(c["name"]), str(len(c["groups"])), f"{_apart(c):.4f}") for c in report["columns"]],
     )
     measured = [pair for pair in report["pairs"] if pair["measured"]]
-    screen.line(f"{len(measured)} of {len(report['pairs'])} pairs of columns were measured.")
+    screen.line(
+        f"{len(measured):,} of {len(report['pairs']):,} pairs of columns were counted together; "
+        "the model joins the rest."
+    )
     for paid in report["paid"]:
         screen.line(f"{paid['name']}: {paid['value']:.4f} (95 %: {paid['low']:.4f} to {paid['high']:.4f})")
     for note in report["known"]:

@@ -6,9 +6,9 @@ point to them. Rows are then read by the reader that read the footer, under a me
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from siloquent.foreign.documents import TooMuch
 from siloquent.foreign.parquet import check_foreign
@@ -106,9 +106,11 @@ def csv_names(path: Path) -> list[str]:
         raise ValueError(str(wrong)) from None
 
 
-def read_texts(path: Path) -> pa.Table:
+def read_texts(path: Path, *, left_out: list[int] | None = None) -> pa.Table:
     """A CSV file whose columns are all text; an empty cell is NULL.
 
+    Args:
+        left_out: Takes a mark for each line of another number of columns, which is then left out; None: refused.
     Raises:
         As ``read_table``.
     """
@@ -118,18 +120,27 @@ def read_texts(path: Path) -> pa.Table:
     options = pyarrow.csv.ConvertOptions(
         column_types={name: pa.string() for name in csv_names(path)}, strings_can_be_null=True, null_values=[""]
     )
-    return _read_csv(path, options)
+    return _read_csv(path, options, left_out)
 
 
-def _read_csv(path: Path, options: object = None) -> pa.Table:
+def _read_csv(path: Path, options: object = None, left_out: list[int] | None = None) -> pa.Table:
     import pyarrow as pa
     import pyarrow.csv
 
     _check_header(path)
     try:
-        return pyarrow.csv.read_csv(path, convert_options=options)
+        parsing = None if left_out is None else pyarrow.csv.ParseOptions(invalid_row_handler=_noted(left_out))
+        return pyarrow.csv.read_csv(path, parse_options=parsing, convert_options=options)
     except pa.ArrowException as wrong:
         raise ValueError(str(wrong)) from None
+
+
+def _noted(left_out: list[int]) -> Callable[[Any], str]:
+    def skip(line: Any) -> str:
+        left_out.append(line.actual_columns)
+        return "skip"
+
+    return skip
 
 
 def _check_header(path: Path) -> None:

@@ -18,6 +18,8 @@ Floats = NDArray[np.float64]
 PRIME = 2**31 - 1
 """The hashes of ``hash`` reports are (a node + b) mod PRIME mod g."""
 MOST_BITS = 128
+MAX_BUCKETS = 2**20
+"""More tell no more: two nodes share one of so many buckets less than once in a million draws."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class Oracle:
 def best_size(kind: Kind, nodes: int, epsilon: float) -> int:
     """How many nodes (subset) or buckets (hash) make estimates most exact."""
     if kind == "hash":
-        return max(2, round(math.exp(epsilon) + 1))
+        return max(2, round(min(math.exp(min(epsilon, 64.0)) + 1, MAX_BUCKETS)))
     return min(max(1, round(nodes / (math.exp(epsilon) + 1))), nodes - 1)
 
 

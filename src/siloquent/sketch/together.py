@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 TASK, PROTOCOL = "sketch", "sketch-sum/1"
 BOUND = 2**40
 """What one silo's counter is below, before noise."""
+LEAST_SHARE = 9
+"""The least variance of one silo's share for which ``SummedGaussian`` is proved."""
 
 
 def build_sum(
@@ -115,7 +117,22 @@ def planned(session: Session, spec: SketchSpec, *, min_parties: int, colluding: 
     if min_parties - colluding < 1:
         raise RequestError(f"{min_parties} silos of which {colluding} collude leave no noise.", fix="more silos")
     chosen = plan(spec, session.schema(spec.table), seed=0, summed=True)  # the plan file holds the hash functions
+    chosen = _with_shares(chosen, min_parties - colluding)
     return replace(chosen, event=event_of(chosen, min_parties - colluding))
+
+
+def _with_shares(chosen: SketchPlan, honest: int) -> SketchPlan:
+    """``chosen`` with no less noise than its price is proved for: a Gaussian share has a variance of 9 or more.
+
+    It costs less than the budget that was given then, and says so.
+    """
+    least = Fraction(LEAST_SHARE * honest)
+    numbers = [one for one in (chosen.parameter, chosen.size_parameter) if one is not None]
+    if chosen.noise != "gaussian" or min(numbers) >= least:
+        return chosen
+    size = None if chosen.size_parameter is None else max(chosen.size_parameter, least)
+    note = f"each silo's noise has a variance of {LEAST_SHARE} at least, so this costs less than the budget"
+    return replace(chosen, parameter=max(chosen.parameter, least), size_parameter=size, notes=(*chosen.notes, note))
 
 
 def event_of(chosen: SketchPlan, honest: int) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import siloquent as sq
 from siloquent.errors import KeyReused, ProtocolError, RequestError
@@ -113,6 +117,23 @@ def test_a_gaussian_sum_has_an_event_of_its_own(silos: dict[str, sq.Session]) ->
     assert isinstance(event_of(replace(joint, size_parameter=None), 2), SummedGaussian)
     assert joint.price >= 0
     assert float(joint.price) == pytest.approx(float(lone.price), rel=0.01)  # whole variances round up
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(["0.01", "1", "30", "1000", "99999"]), st.integers(2, 9), st.booleans())
+def test_every_budget_has_a_price_at_which_the_sum_is_proved(
+    silos: dict[str, sq.Session], rho: str, least: int, labelled: bool
+) -> None:
+    asked = shared(silos, budget=Budget(rho=rho), **({"label": "kind"} if labelled else {}))
+    chosen = planned(silos["north"], asked, min_parties=least)
+    honest = least - 1
+    assert 0 < chosen.price <= Decimal(rho) * Decimal("1.001")
+    numbers = [one for one in (chosen.parameter, chosen.size_parameter) if one is not None]
+    assert all(math.ceil(one / honest) >= 9 for one in numbers)
+    assert event_of(chosen, honest) == chosen.event
+    lone = module.plan(asked, silos["north"].schema(asked.table), seed=0, summed=True)
+    raised = min(one for one in (lone.parameter, lone.size_parameter) if one is not None) < 9 * honest
+    assert any("costs less than the budget" in note for note in chosen.notes) == raised
 
 
 def test_silos_without_a_shared_plan_or_with_no_honest_share_are_refused(silos: dict[str, sq.Session]) -> None:

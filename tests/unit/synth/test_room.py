@@ -12,6 +12,7 @@ from siloquent.errors import RequestError
 from siloquent.schema import Attribute
 from siloquent.synth import references
 from siloquent.synth.plan import room
+from unit.synth.test_before_spending import asked, number, numbers, opened
 
 ATTRIBUTES = (
     Attribute("zip", "integer", lo=Decimal(0), hi=Decimal(9), grid=Decimal(1)),
@@ -58,3 +59,23 @@ def test_a_file_that_is_no_reference_is_refused(text: str, words: str, tmp_path:
     file.write_text(text)
     with pytest.raises(RequestError, match=words):
         references._places(file, ATTRIBUTES)
+
+
+@pytest.mark.parametrize("engine", ["tree", "best"])
+def test_a_table_of_more_rows_than_memory_holds_still_gets_its_answer(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = opened(tmp_path / "w", [number("a"), number("b")], numbers(3_000, "a", "b"), hint=3_000)
+    spec = asked(quality="fast" if engine == "tree" else engine)
+    monkeypatch.setattr(room, "memory_here", lambda: 1_000 * 2 * room.CELL_BYTES)
+    made = session.synth.synthesize(spec, key="k")
+    assert made.rows.num_rows == 500
+    assert any("memory here holds 500 of some" in note for note in made.report.known)
+    assert session.synth.synthesize(spec, key="k").rows.equals(made.rows)
+    monkeypatch.setattr(room, "memory_here", lambda: 10**12)
+    assert abs(session.synth.synthesize(spec, key="k").rows.num_rows - 3_000) < 500
+
+
+def test_rows_that_fit_leave_half_of_the_memory() -> None:
+    assert room.rows_that_fit(10, 3) == 10
+    assert room.rows_that_fit(10**15, 3) * 3 * room.CELL_BYTES <= room.memory_here() / 2

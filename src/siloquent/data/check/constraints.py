@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from sqlglot import exp
 
 from siloquent.data.bounding import as_read
-from siloquent.data.check.report import Finding
+from siloquent.data.check.report import Finding, number_of
 from siloquent.data.engines.base import Engine
 from siloquent.data.places import Column, name, real, try_cast, whole
 from siloquent.schema import (
@@ -76,13 +76,15 @@ class _Checker:
         if isinstance(constraint, DenialConstraint):
             count, what = self._denial(constraint)
         elif isinstance(constraint, Key):
-            count, what = self._repeated(constraint), "combinations that occur more than once"
+            count = self._repeated(constraint)
+            what = number_of(count, "combination that occurs", "combinations that occur") + " more than once"
         else:
-            count, what = self._dependency(constraint), f"combinations with more than one {constraint.rhs}"
+            count = self._dependency(constraint)
+            what = f"{number_of(count, 'combination', 'combinations')} with more than one {constraint.rhs}"
         if count and not isinstance(constraint, Key) and not constraint.hard:
-            yield Finding("allowed", subject, count, f"{count:,} {what}; the constraint is soft and allows them.")
+            yield Finding("allowed", subject, count, f"{what}; the constraint is soft and allows that.")
         elif count:
-            yield Finding("violated", subject, count, f"{count:,} {what}.", _fix(constraint))
+            yield Finding("violated", subject, count, f"{what}.", _fix(constraint))
 
     def _column(self, attribute: str) -> Column:
         declared = self._domain[attribute]
@@ -114,7 +116,8 @@ class _Checker:
         compared = [self._compared(c) for c in constraint.comparisons]
         if not constraint.is_binary:
             query = exp.select("1").from_(self._rows(constraint.attributes, "t1")).where(*compared)
-            return self._count(query), "rows do what no row should"
+            count = self._count(query)
+            return count, f"{number_of(count, 'row does', 'rows do')} what no row should"
         most = None if self._candidates(constraint) <= MOST_CANDIDATES else MOST_PAIRED
         pairs = exp.select("1").from_(self._rows(constraint.attributes, "t1", most=most))
         pairs = pairs.join(self._rows(constraint.attributes, "t2", most=most), on=exp.and_(*compared))
@@ -122,7 +125,8 @@ class _Checker:
         alone = exp.select("1").from_(self._rows(constraint.attributes, "t1", most=most))
         alone = alone.where(*(self._compared(c, alone=True) for c in constraint.comparisons))
         among = f" among the first {most:,} rows" if most else ""
-        return self._count(pairs) - self._count(alone), f"pairs of rows do what no two rows should{among}"
+        count = self._count(pairs) - self._count(alone)
+        return count, f"{number_of(count, 'pair of rows does', 'pairs of rows do')} what no two rows should{among}"
 
     def _candidates(self, constraint: DenialConstraint) -> int:
         """How many pairs of rows agree where the constraint asks for it, and so have to be compared."""
@@ -177,7 +181,7 @@ class _Checker:
         )
         missing = missing.where(_known(name("key", "mine")), exp.not_(_known(name("value", "referenced"))))
         if count := self._count(missing):
-            sentence = f"{count:,} rows refer to nothing in {constraint.table}."
+            sentence = f"{number_of(count, 'row refers', 'rows refer')} to nothing in {constraint.table}."
             yield Finding(
                 "violated",
                 subject,

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from siloquent.data.bounding import bounded_rows
 from siloquent.data.check.constraints import constraint_findings
-from siloquent.data.check.report import CheckReport, Finding
+from siloquent.data.check.report import CheckReport, Finding, number_of
 from siloquent.data.check.values import user_findings, value_findings
 from siloquent.schema import TableSchema
 
@@ -66,16 +66,17 @@ def _delta_findings(schema: TableSchema) -> list[Finding]:
 
 def _line_findings(engine: Engine) -> list[Finding]:
     return [
-        Finding(
-            "unreadable_lines", "source", count, f"{count:,} lines {_WRONG[fault]}: they are left out.", _FIX[fault]
-        )
+        Finding("unreadable_lines", "source", count, f"{number_of(count, *_WRONG[fault])}: left out.", _FIX[fault])
         for fault, count in sorted(engine.unreadable_lines().items())
     ]
 
 
-_WRONG: dict[LineFault, str] = {
-    "encoding": "are not UTF-8",
-    "form": "cannot be read (quotes, too few or too many columns, or length)",
+_WRONG: dict[LineFault, tuple[str, str]] = {
+    "encoding": ("line is not UTF-8", "lines are not UTF-8"),
+    "form": (
+        "line cannot be read (quotes, too few or too many columns, or length)",
+        "lines cannot be read (quotes, too few or too many columns, or length)",
+    ),
 }
 _FIX: dict[LineFault, str] = {
     "encoding": "save the file as UTF-8: iconv -f LATIN1 -t UTF-8, or the program's own choice of encoding",
@@ -87,5 +88,7 @@ def _extra_columns(schema: TableSchema, engine: Engine, used: set[str]) -> list[
     extra = [column for column in engine.schema() if column not in used]
     if not extra:
         return []
-    sentence = f"{len(extra):,} columns are not declared and never read: {', '.join(extra[:20])}."
+    sentence = (
+        f"{number_of(len(extra), 'column is', 'columns are')} not declared and never read: {', '.join(extra[:20])}."
+    )
     return [Finding("extra_column", "source", len(extra), sentence)]

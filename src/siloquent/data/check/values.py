@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from siloquent.data.bounding import as_read, joined
-from siloquent.data.check.report import Finding
+from siloquent.data.check.report import Finding, number_of
 from siloquent.data.engines.base import Engine
 from siloquent.data.places import Column, beyond, name, place, whole
 from siloquent.schema import TableSchema, Unit
@@ -67,7 +67,8 @@ def _user_findings(unit: Unit, found: dict[str, int]) -> Iterator[Finding]:
             "no_user",
             subject,
             found["nobody"],
-            f"{found['nobody']:,} rows name no {unit.column}: they never count.",
+            f"{number_of(found['nobody'], 'row names', 'rows name')} no {unit.column}: "
+            f"{'it never counts' if found['nobody'] == 1 else 'they never count'}.",
             f"fill in {unit.column} in the source, or leave these rows out on purpose",
         )
     if found["users"]:
@@ -75,7 +76,9 @@ def _user_findings(unit: Unit, found: dict[str, int]) -> Iterator[Finding]:
             "over_max_rows",
             subject,
             found["users"],
-            f"{found['users']:,} users have more than {unit.max_rows} rows: {found['left_out']:,} rows do not count.",
+            f"{number_of(found['users'], 'user has', 'users have')} more than "
+            f"{number_of(unit.max_rows, 'row', 'rows')}: "
+            f"{number_of(found['left_out'], 'row does', 'rows do')} not count.",
             f'unit = {{ kind = "user", column = "{unit.column}", max_rows = .. }} (more rows, more noise)',
         )
 
@@ -100,30 +103,36 @@ def _conditions(column: Column) -> Iterator[Condition]:
 
 def _finding(kind: str, column: Column, count: int, table: str) -> Finding:
     attribute = column.attribute
-    subject, rows = f"attribute {attribute.name}", f"{count:,} rows"
+    subject = f"attribute {attribute.name}"
+    they = "it is" if count == 1 else "they are"
+    hold = number_of(count, "row holds", "rows hold")
     where = f'in the attribute named "{attribute.name}" of schemas/{table}.toml'
     if kind == "null":
         meaning = {
-            "drop": "they are left out where it is asked about",
-            "cell": "they have a cell of their own",
-            "value": f"they are read as {attribute.null_value!r}",
+            "drop": f"{they} left out where it is asked about",
+            "cell": "NULL has a cell of its own",
+            "value": f"{they} read as {attribute.null_value!r}",
         }[attribute.null]
         fix = f'null = "cell" {where} counts them' if attribute.null == "drop" and attribute.is_countable else ""
-        return Finding("null", subject, count, f"{rows} have no {attribute.name}: {meaning}.", fix)
+        return Finding(
+            "null", subject, count, f"{number_of(count, 'row has', 'rows have')} no {attribute.name}: {meaning}.", fix
+        )
     if kind == "unreadable":
-        sentence = f"{rows} hold something that is no {attribute.kind}: it is read as NULL."
+        sentence = f"{hold} something that is no {attribute.kind}: it is read as NULL."
         return Finding("unreadable", subject, count, sentence, f"{_FORMS[attribute.kind]}, or declare another type")
     if kind == "too_long":
-        sentence = f"{rows} hold longer texts than max_bytes: they are read as NULL."
+        sentence = f"{hold} a text longer than max_bytes: {they} read as NULL."
         return Finding("too_long", subject, count, sentence, f"max_bytes = .. {where}")
     if kind == "outside":
         meaning = "moved to the nearest bound" if attribute.outside == "clamp" else "left out"
-        sentence = f"{rows} lie outside {attribute.lo} .. {attribute.hi}: they are {meaning}."
+        sentence = (
+            f"{number_of(count, 'row lies', 'rows lie')} outside {attribute.lo} .. {attribute.hi}: {they} {meaning}."
+        )
         fix = f"lo = .., hi = .. {where}, from what is known of the field and not from these rows"
         return Finding("outside", subject, count, sentence, fix)
-    meaning = "they share the cell (other)" if attribute.other == "cell" else "they are left out"
+    meaning = "such values share the cell (other)" if attribute.other == "cell" else f"{they} left out"
     fix = f'values = [..] {where}, or other = "cell"' if attribute.other == "drop" else f"values = [..] {where}"
-    return Finding("unlisted", subject, count, f"{rows} hold a value that is not listed: {meaning}.", fix)
+    return Finding("unlisted", subject, count, f"{hold} a value that is not listed: {meaning}.", fix)
 
 
 _FORMS = {

@@ -13,18 +13,22 @@ from typing import Any, Literal, Union
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.errors import KernelInvalid
+
 Floats = NDArray[np.float64]
 MOST_BITS = 62
 
 
 def _above_zero(name: str, value: float) -> None:
     if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a finite number above 0, not {value!r}")
+        raise KernelInvalid(f"{name} must be a finite number above 0, not {str(value)[:40]!r}.", fix=f"{name}=1.0")
 
 
 def _count(name: str, value: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_BITS:
-        raise ValueError(f"{name} must be a whole number in 1..{MOST_BITS}, not {value!r}")
+        raise KernelInvalid(
+            f"{name} must be a whole number from 1 to {MOST_BITS}, not {str(value)[:40]!r}.", fix=f"{name}=4"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,9 @@ class PStable:
 
     def __post_init__(self) -> None:
         if self.order not in (1, 2):
-            raise ValueError(f"order must be 1 or 2, not {self.order!r}")
+            raise KernelInvalid(
+                f"order must be 1 (L1 distance) or 2 (Euclidean), not {str(self.order)[:40]!r}.", fix="order=2"
+            )
         _above_zero("bandwidth", self.bandwidth)
 
     def probability(self, distance: Floats) -> Floats:
@@ -115,7 +121,10 @@ class Surrogate:
     def __post_init__(self) -> None:
         _count("bits", self.bits)
         if not 2 <= self.bits <= 16:
-            raise ValueError(f"a surrogate loss takes 2 to 16 bits, not {self.bits}: with one it is constant")
+            raise KernelInvalid(
+                f"A surrogate loss takes 2 to 16 bits, not {self.bits}: with one it is constant.",
+                fix="Surrogate(bits=4)",
+            )
 
     def probability(self, angle: Floats) -> Floats:
         """The kernel at angles acos(z.t) in radians."""
@@ -142,9 +151,13 @@ class Power:
     times: int
 
     def __post_init__(self) -> None:
+        _require_kernel(self.kernel)
         _count("times", self.times)
         if isinstance(self.kernel, Surrogate):
-            raise ValueError("a power of a surrogate loss is one of more bits: Surrogate(bits)")
+            raise KernelInvalid(
+                "A power of a surrogate loss is a surrogate loss of more bits.",
+                fix=f"Surrogate(bits={min(self.kernel.bits * self.times, 16)})",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +167,16 @@ class Product:
     kernels: tuple[Kernel, ...]
 
     def __post_init__(self) -> None:
-        if len(self.kernels) < 2:
-            raise ValueError("a product has at least two kernels")
+        if not isinstance(self.kernels, tuple) or len(self.kernels) < 2:
+            raise KernelInvalid("A product has at least two kernels.", fix="Product((Laplacian(1.0), Angular(4)))")
+        for kernel in self.kernels:
+            _require_kernel(kernel)
         if any(isinstance(kernel, Surrogate) for kernel in self.kernels):
-            raise ValueError("a surrogate loss is no factor of a product")
+            raise KernelInvalid("A surrogate loss is no factor of a product.", fix="Surrogate(bits=4) alone")
         if any(is_of_sets(kernel) for kernel in self.kernels):
-            raise ValueError("Jaccard is a kernel of sets: take its Power, not a product with kernels of numbers")
+            raise KernelInvalid(
+                "Jaccard is a kernel of sets, which no product with kernels of numbers has.", fix="Power(Jaccard(), 4)"
+            )
 
 
 Kernel = Union[PStable, Laplacian, Angular, Hamming, Surrogate, Jaccard, Power, Product]  # noqa: UP007 - they refer to each other
@@ -174,6 +191,11 @@ KINDS: dict[str, type[Any]] = {
 }
 
 
+def _require_kernel(kernel: object) -> None:
+    if not isinstance(kernel, (*KINDS.values(), Power, Product)):
+        raise KernelInvalid(f"{type(kernel).__name__} is not a kernel.", fix="Laplacian(1.0)")
+
+
 def is_of_sets(kernel: Kernel) -> bool:
     """Whether the kernel compares sets of elements, not numbers."""
     return isinstance(kernel, Jaccard) or (isinstance(kernel, Power) and is_of_sets(kernel.kernel))
@@ -186,7 +208,7 @@ def similarity(kernel: Kernel, points: Floats, queries: Floats) -> Floats:
     if isinstance(kernel, Product):
         return np.asarray(np.prod([similarity(part, points, queries) for part in kernel.kernels], axis=0))
     if isinstance(kernel, Jaccard):
-        raise ValueError("Jaccard compares sets")
+        raise KernelInvalid("Jaccard compares sets, not rows of numbers.", fix="Laplacian(1.0)")
     return kernel.probability(_distance(kernel, points, queries))
 
 

@@ -16,6 +16,7 @@ from siloquent.synth.estimate.frame import Frame, frame_of, rate_read
 from siloquent.synth.estimate.judges import Judges, trained
 from siloquent.synth.estimate.keep import Tables
 from siloquent.synth.plan.chain import given_weights, wanted_rates
+from siloquent.synth.plan.room import rows_that_fit
 from siloquent.synth.spec.fine import Fine
 from siloquent.synth.spec.measured import Measurements, Noisy
 from siloquent.synth.spec.network import Network, blank_network, first_embeddings
@@ -46,8 +47,9 @@ class ChainLearner:
 
     @property
     def rows(self) -> int:
-        """How many rows are put out."""
-        return self.frame.rows if self.plan.spec.rows is None else self.plan.spec.rows
+        """How many rows are put out: as asked, or as many as the table has and memory holds."""
+        asked = self.plan.spec.rows
+        return rows_that_fit(self.frame.rows, len(self.frame.compiled.attributes)) if asked is None else asked
 
     @property
     def cliques(self) -> tuple[tuple[str, ...], ...]:

@@ -23,11 +23,15 @@ MOST_BYTES = 2**31
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublicRows:
-    """A table as it stands in the file, and its cells: shape (rows, attributes), -1 outside the declared domain."""
+    """A table as it stands in the file, and its cells: shape (rows, attributes), -1 outside the declared domain.
+
+    ``left_out``: how many lines are not in it, since they have another number of columns.
+    """
 
     table: pa.Table
     attributes: tuple[Attribute, ...]
     cells: NDArray[np.int64]
+    left_out: int = 0
 
     def changed(self, cells: NDArray[np.integer]) -> pa.Table:
         """The table with the values of other cells where they differ; all other values stay as they are."""
@@ -57,19 +61,22 @@ def _unreadable(path: Path) -> RequestError:
     return RequestError(f"{path} cannot be read as a table.", fix="a CSV file with a line of names")
 
 
-def read_public(path: Path, attributes: Sequence[Attribute]) -> PublicRows:
+def read_public(path: Path, attributes: Sequence[Attribute], *, ragged: bool = False) -> PublicRows:
     """The rows of a CSV or Parquet file.
 
+    Args:
+        ragged: Leave lines of another number of columns out, as a table's own source does; else they are refused.
     Raises:
         RequestError: It cannot be read. UnknownName: An attribute has no column.
     """
-    table = _table(path)
+    left_out: list[int] | None = [] if ragged else None
+    table = _table(path, left_out)
     for attribute in attributes:
         if attribute.name not in table.column_names:
             raise UnknownName(f"column in {path}", attribute.name, table.column_names)
     columns = [_cells(attribute, table[attribute.name]) for attribute in attributes]
     cells = np.stack(columns, axis=1) if columns else np.zeros((table.num_rows, 0), dtype=np.int64)
-    return PublicRows(table, tuple(attributes), cells)
+    return PublicRows(table, tuple(attributes), cells, len(left_out or ()))
 
 
 def write_public(path: Path, table: pa.Table) -> None:
@@ -115,14 +122,14 @@ def copy_public(path: Path, output: Path) -> None:
         raise RequestError(f"{output} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None
 
 
-def _table(path: Path) -> pa.Table:
+def _table(path: Path, left_out: list[int] | None) -> pa.Table:
     from siloquent.foreign.tables import read_parquet, read_texts
 
     try:
         if path.stat().st_size > MOST_BYTES:
             raise RequestError(f"{path} is larger than 2 GiB.", fix="check it in parts")
         # CSV as texts, so that what is not repaired leaves as it came.
-        return read_parquet(path) if path.suffix == ".parquet" else read_texts(path)
+        return read_parquet(path) if path.suffix == ".parquet" else read_texts(path, left_out=left_out)
     except (OSError, ValueError):
         raise _unreadable(path) from None
 

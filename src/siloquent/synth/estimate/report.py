@@ -149,6 +149,10 @@ def _known(learner: Learner) -> tuple[str, ...]:
     drowned = [] if plan.one_way[0].deviation < frame.total / 20 else ["noise exceeds most counts of this table"]
     if not frame.is_counted:
         drowned.append("noise hides how many rows the table has: how many there are here says nothing of it")
+    if plan.spec.rows is None and learner.rows < frame.rows:
+        drowned.append(
+            f"memory here holds {learner.rows:,} of some {frame.rows:,} rows: more are drawn from the model for nothing"
+        )
     omitted = [a.name for a in plan.schema.domain if a.kind == "text"]
     left = [f"text columns are left out: {', '.join(omitted)}"] if omitted else []
     hides = "the guarantee hides one unit; it does not hide what is common to many, nor the declared rules themselves"

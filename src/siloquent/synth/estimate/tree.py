@@ -17,6 +17,7 @@ from siloquent.maths.graphical.triangulate import cells, cliques, mask_of
 from siloquent.synth.estimate.frame import Frame, frame_of, rate_read
 from siloquent.synth.estimate.judges import Judges, trained
 from siloquent.synth.estimate.keep import Tables
+from siloquent.synth.plan.room import rows_that_fit
 from siloquent.synth.plan.worth import worth
 from siloquent.synth.spec.fine import Fine
 from siloquent.synth.spec.measured import Measurements, Noisy, Offer
@@ -183,8 +184,9 @@ class TreeLearner:
 
     @property
     def rows(self) -> int:
-        """How many rows are put out."""
-        return self.frame.rows if self.plan.spec.rows is None else self.plan.spec.rows
+        """How many rows are put out: as asked, or as many as the table has and memory holds."""
+        asked = self.plan.spec.rows
+        return rows_that_fit(self.frame.rows, len(self.frame.compiled.attributes)) if asked is None else asked
 
     def _expected(self, candidates: Sequence[Axes]) -> tuple[Floats, ...]:
         """Expected counts of candidates."""

@@ -26,11 +26,17 @@ def memory_here() -> int:
     return min(found)
 
 
+def rows_that_fit(rows: int, columns: int) -> int:
+    """``rows``, or as many of them as there is memory for: what was paid for is given, and more is drawn for free."""
+    room = memory_here()
+    return rows if rows * columns * CELL_BYTES <= room else max(1, room // (2 * columns * CELL_BYTES))
+
+
 def require_room(rows: int | None, columns: int) -> None:
     """Refuse more rows than there is memory for.
 
     Args:
-        rows: As asked; None: as many as the table has, which nobody may know yet.
+        rows: As asked; None: as many as the table has, which nobody may know yet: ``rows_that_fit`` sees to these.
     Raises:
         RequestError: They need more memory than there is.
     """

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from siloquent.errors import RequestError
 from siloquent.maths.lsh import (
     Angular,
     Axes,
@@ -131,8 +132,21 @@ def test_probabilities_are_probabilities_at_every_distance(kernel: PStable | Lap
         lambda: Power(Jaccard(), 0),
         lambda: Product((Jaccard(), PStable(2, 1.0))),
         lambda: Product((PStable(2, 1.0),)),
+        lambda: Product([PStable(2, 1.0), Laplacian(1.0)]),  # type: ignore[arg-type]
+        lambda: Product((PStable(2, 1.0), "laplacian")),  # type: ignore[arg-type]
+        lambda: Power("jaccard", 2),  # type: ignore[arg-type]
+        lambda: Angular("4"),  # type: ignore[arg-type]
+        lambda: Laplacian(None),  # type: ignore[arg-type]
+        lambda: Angular(True),
     ],
 )
 def test_what_is_no_kernel_is_refused(make: object) -> None:
-    with pytest.raises(ValueError, match=r"must|has|is a|takes|is one|is no"):
+    with pytest.raises(ValueError, match=r"must|has|is a|takes|is one|is no") as wrong:
         make()  # type: ignore[operator]
+    refused = wrong.value
+    assert isinstance(refused, RequestError)
+    assert (refused.code, refused.spent) == ("request_invalid", "nothing")
+    assert refused.detail.endswith(".")
+    if "(" in refused.fix:  # a kernel to take instead
+        names = {"Laplacian": Laplacian, "Angular": Angular, "Surrogate": Surrogate, "Power": Power, "Jaccard": Jaccard}
+        eval(refused.fix.removesuffix(" alone"), {**names, "Product": Product})  # noqa: S307
