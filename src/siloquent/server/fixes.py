@@ -40,6 +40,8 @@ def over_http(fix: str) -> str:
     if found is None or _OWNER in fix or "owner runs" in fix[: found.start()]:
         return fix
     verb, second, third = found.groups()
+    if fix[found.start() :].endswith("--help"):
+        return f"{fix[: found.start()]}GET /openapi.json, which says what a spec holds"
     if verb in _QUESTIONS:
         return fix[: found.start()] + _question(verb, fix[found.start() :])
     if request := _REQUESTS.get(f"{verb} {second}"):
