@@ -9,10 +9,9 @@ import typer
 
 from siloquent.cli.commands import Options, command
 from siloquent.cli.screen import LEFT, RIGHT
-from siloquent.data.check.report import number_of
 from siloquent.documents.tables import check_report
 from siloquent.errors import NotAllowed, RequestError
-from siloquent.pictures.plain import clean
+from siloquent.pictures.plain import clean, number_of
 
 LEAK = (
     "A draft's bounds and values are read off the rows of this file and written down for everybody.\n"

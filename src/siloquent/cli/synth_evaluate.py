@@ -10,9 +10,8 @@ import typer
 from siloquent.cli.commands import Options, command
 from siloquent.cli.places import release_path
 from siloquent.cli.screen import LEFT, RIGHT
-from siloquent.data.check.report import number_of
 from siloquent.errors import ReleaseError, RequestError
-from siloquent.pictures.plain import clean
+from siloquent.pictures.plain import clean, number_of
 
 if TYPE_CHECKING:
     from siloquent.synth.estimate.evaluate import Beside, Evaluation

@@ -69,3 +69,12 @@ def share(part: Fraction, whole: Fraction, *, width: int = 20, ascii_only: bool 
     ratio = min(Fraction(1), part / whole) if whole else Fraction(0)
     filled = math.ceil(ratio * width) if ratio < 1 else width
     return f"{full * filled}{empty * (width - filled)} {math.ceil(ratio * 100)} %"
+
+
+def number_of(count: int, one: str, many: str) -> str:
+    """A count and what it counts, in the number that fits.
+
+    >>> number_of(1, "row has", "rows have"), number_of(1200, "row has", "rows have")
+    ('1 row has', '1,200 rows have')
+    """
+    return f"{count:,} {one if count == 1 else many}"

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from sqlglot import exp
 
 from siloquent.data.bounding import as_read
-from siloquent.data.check.report import Finding, number_of
+from siloquent.data.check.report import Finding
 from siloquent.data.engines.base import Engine
 from siloquent.data.places import Column, name, real, try_cast, whole
+from siloquent.pictures.plain import number_of
 from siloquent.schema import (
     Attribute,
     Comparison,

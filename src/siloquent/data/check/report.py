@@ -34,15 +34,6 @@ NOTES: tuple[Kind, ...] = (
 """Findings that are no fault: the declaration itself says what becomes of such rows."""
 
 
-def number_of(count: int, one: str, many: str) -> str:
-    """A count and what it counts, in the number that fits.
-
-    >>> number_of(1, "row has", "rows have"), number_of(1200, "row has", "rows have")
-    ('1 row has', '1,200 rows have')
-    """
-    return f"{count:,} {one if count == 1 else many}"
-
-
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that an owner should know. ``count`` is exact, of what ``sentence`` says; no value is shown.

@@ -11,8 +11,9 @@ from sqlglot import exp
 
 from siloquent.data.bounding import bounded_rows
 from siloquent.data.check.constraints import constraint_findings
-from siloquent.data.check.report import CheckReport, Finding, number_of
+from siloquent.data.check.report import CheckReport, Finding
 from siloquent.data.check.values import user_findings, value_findings
+from siloquent.pictures.plain import number_of
 from siloquent.schema import TableSchema
 
 if TYPE_CHECKING:

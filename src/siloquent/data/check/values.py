@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from siloquent.data.bounding import as_read, joined
-from siloquent.data.check.report import Finding, number_of
+from siloquent.data.check.report import Finding
 from siloquent.data.engines.base import Engine
 from siloquent.data.places import Column, beyond, name, place, whole
+from siloquent.pictures.plain import number_of
 from siloquent.schema import TableSchema, Unit
 
 Condition = tuple[str, exp.Expr]
