@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import parent_process
@@ -45,13 +47,10 @@ def serve(pipe: Connection, folder: Path, max_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (max_bytes, max_bytes))
     max_truths.set(MAX_TRUTHS)
     sessions = Sessions(folder)
-    pipe.send(None)  # ready
-    while True:
-        try:
-            order = pipe.recv()
-        except EOFError:
-            break
-        pipe.send(_priced(sessions, order, folder))
+    with suppress(EOFError, OSError):  # the server has closed its end, or is gone
+        pipe.send(None)  # ready
+        while True:
+            pipe.send(_priced(sessions, pipe.recv(), folder))
     sessions.close()
 
 
@@ -97,6 +96,4 @@ def _end_with_the_server() -> None:
     assert server is not None, "a planner is started by a server"
     server.join()
     time.sleep(1)  # a pipe that was closed in order ends it by itself
-    import os
-
     os._exit(0)

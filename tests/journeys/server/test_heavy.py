@@ -144,7 +144,10 @@ def test_planners_end_with_their_server_whatever_ends_it(tmp_path: Path) -> None
         port = free.getsockname()[1]
     for ended_by in (signal.SIGTERM, signal.SIGKILL):
         words = [sys.executable, "-m", "siloquent", "--workspace", str(folder), "serve", "--port", str(port)]
-        with subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True) as server:
+        with (
+            (tmp_path / "said").open("ab") as said,
+            subprocess.Popen(words, stderr=said, start_new_session=True) as server,
+        ):
             headers = {"Authorization": f"Bearer {text}"}
             transport = httpx.HTTPTransport(retries=30)  # until it listens
             with httpx.Client(transport=transport, headers=headers, timeout=120) as client:
@@ -158,6 +161,7 @@ def test_planners_end_with_their_server_whatever_ends_it(tmp_path: Path) -> None
                 break
             time.sleep(0.05)
         assert of_session(server.pid) == []
+        assert "Traceback" not in (tmp_path / "said").read_text()
 
 
 def of_session(leader: int) -> list[int]:
