@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from siloquent.charging import request_digest
 from siloquent.errors import LedgerError, SiloquentError
 from siloquent.explore.estimate import Progress, assemble
+from siloquent.explore.plan.limits import lifted
 from siloquent.explore.plan.lookups import first_meaning_of, meaning_of
 from siloquent.explore.plan.steps import after, chart
 from siloquent.explore.release import rendered
@@ -48,7 +49,8 @@ def renderings(session: Session, schema: TableSchema, stored: Stored) -> Iterato
     meaning = meaning_of(query, schema)
     if TOP_ALONE in meaning and not _was_asked_as(session, schema, stored, schema.digest, {meaning}):
         return
-    course = chart(query, schema, left=limit_of_budget(schema.budget))
+    with lifted():
+        course = chart(query, schema, left=limit_of_budget(schema.budget))
     if course.second is None:
         yield rendered(assemble(Progress(course).with_step(course.first, stored, True)))
         return
@@ -67,7 +69,8 @@ def renderings(session: Session, schema: TableSchema, stored: Stored) -> Iterato
 
 def _second(course: Course, first: Stored, stored: Stored) -> Progress:
     progress = Progress(course).with_step(course.first, first, True)
-    step = after(course, progress.values, progress.chosen, left=course.limit)
+    with lifted():
+        step = after(course, progress.values, progress.chosen, left=course.limit)
     if step is None:
         raise LedgerError("This first step has no second one.")
     return progress.with_step(step, stored, True)

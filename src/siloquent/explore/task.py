@@ -11,6 +11,7 @@ from siloquent.explore.estimate import Progress, assemble, completed, nothing_ne
 from siloquent.explore.measure import measure
 from siloquent.explore.plan.cheaper import as_paid, sharper, wish_of, with_reuse
 from siloquent.explore.plan.explain import Explanation, explain_plan
+from siloquent.explore.plan.limits import lifted
 from siloquent.explore.plan.lookups import meaning_of
 from siloquent.explore.plan.planner import least_error
 from siloquent.explore.plan.quantiles import steps_in_words
@@ -57,13 +58,21 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
     account = session.account(query.table)
     limit = limit_of_budget(schema.budget)
     asked = charge_of(session, query, account, key=key, max_cost=max_cost)
+    held = asked.held(session)
+    with lifted(held is not None):
+        return _answered(session, query, asked, held, limit)
+
+
+def _answered(session: Session, query: Query, asked: Charge, permit: Permit | Stored | None, limit: Cost) -> Answer:
+    """The answer under ``permit``, what the key held before; under a new one without it."""
+    schema, account = session.schema(query.table), asked.account
     course = chart(query, schema, left=limit)
     earlier = _earlier(session, query, account)
-    if max_cost is not None:  # drawing from many answers takes longer than all else, so not for nothing
+    if asked.max_cost is not None:  # drawing from many answers takes longer than all else, so not for nothing
         asked.require_affordable(session, replace(course, first=with_reuse(course.first, earlier)).event)
     try:
         progress = Progress(course)
-        held = _reserved(session, progress, course.first, asked, earlier)
+        held = _reserved(session, progress, course.first, asked, earlier, permit)
     except BudgetExceeded as refused:
         raise BudgetExceeded(
             refused.account,
@@ -129,7 +138,7 @@ def _second(session: Session, progress: Progress, asked: Charge, limit: Cost) ->
         drawn = step if asked.max_cost is None else with_reuse(step, earlier)
         if too_dear := asked.too_dear(session, drawn.event):
             return progress.stopped_by(f"{_KEPT}: {too_dear.detail}")
-        held = _reserved(session, progress, step, asked, earlier)
+        held = _reserved(session, progress, step, asked, earlier, asked.held(session))
     except (BudgetExceeded, RequestError) as refused:
         return progress.stopped_by(f"{_KEPT}: {refused.detail}")
     return progress.with_step(*_settled(session, progress, *held, asked, earlier.changed))
@@ -166,10 +175,14 @@ def charge_of(
 
 
 def _reserved(
-    session: Session, progress: Progress, step: Step, asked: Charge, earlier: Recall
+    session: Session,
+    progress: Progress,
+    step: Step,
+    asked: Charge,
+    earlier: Recall,
+    permit: Permit | Stored | None,
 ) -> tuple[Step, Permit | Stored]:
-    """``step`` as it is paid for, and its permit; or the answer that the ledger holds under the same key."""
-    permit = asked.held(session)
+    """``step`` as it is paid for, and its permit; or ``permit``, what the ledger holds under the same key."""
     if permit is None:
         step = with_reuse(step, earlier)
         rehearse(progress, step)

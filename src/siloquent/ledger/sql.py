@@ -5,7 +5,7 @@ Running totals stand in ``account``; nothing is ever summed over entries, so a c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -149,15 +149,7 @@ class SqlBooks:
             result = self._connection.execute(statement, values)
             return list(result.fetchall()) if result.returns_rows else []
         text, ordered = known
-        driver: Any = self._connection.connection.dbapi_connection
-        given, errors = ordered(values), driver.Error
-        try:
-            return list(driver.execute(text, given).fetchall())
-        except errors as failed:
-            if _NO_TEXT not in str(failed):
-                raise DBAPIError.instance(text, given, failed, errors) from failed
-            driver.text_factory = _as_written
-            return list(driver.execute(text, given).fetchall())
+        return run_in_driver(self._connection, text, ordered(values))
 
     def _row(self, statement: sa.Executable, **values: object) -> Any:
         """The one row of ``statement``, None without any."""
@@ -255,6 +247,19 @@ class SqlBooks:
     def answers(self, after: int, table: str | None = None) -> list[AnswerRow]:
         rows = self._rows(_ANSWERS, after=after) if table is None else self._rows(_ANSWERS_OF, after=after, table=table)
         return [_answer(row) for row in rows]
+
+
+def run_in_driver(connection: Connection, text: str, given: Sequence[object] = ()) -> list[Any]:
+    """The rows of a statement that takes ``given`` in order; failures as SQLAlchemy raises them."""
+    driver: Any = connection.connection.dbapi_connection
+    errors = driver.Error
+    try:
+        return list(driver.execute(text, given).fetchall())
+    except errors as failed:
+        if _NO_TEXT not in str(failed):
+            raise DBAPIError.instance(text, given, failed, errors) from failed
+        driver.text_factory = _as_written
+        return list(driver.execute(text, given).fetchall())
 
 
 @lru_cache(1_000)

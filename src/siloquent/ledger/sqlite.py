@@ -19,6 +19,7 @@ from siloquent.errors import LedgerError
 from siloquent.ledger.database import DatabaseLedger
 from siloquent.ledger.head import alone
 from siloquent.ledger.keeper import CrashPoints
+from siloquent.ledger.sql import run_in_driver
 from siloquent.ledger.tables import fill, is_current, rebuild
 
 BUSY_SECONDS = 30
@@ -72,7 +73,7 @@ class SQLiteLedger(DatabaseLedger):
             ) from None
 
     def _begin_write(self, connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        run_in_driver(connection, "BEGIN IMMEDIATE")
 
     def _begin_snapshot(self, connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN")

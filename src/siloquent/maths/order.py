@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,10 +63,18 @@ def gaussian_overtakes(m: int, *, scale: float, low: int, high: int) -> float:
         tails = np.cumsum(mass[::-1])[::-1]
         shifted = np.where(whole + m < whole[0], 1.0, np.interp(whole + m, whole, tails, right=0.0))
         return float(_smallest(mass, np.minimum(tails, 1.0), high) @ _largest(np.minimum(shifted, 1.0), low))
+    edges, smallest = _smallest_normal(high)
+    return float(smallest @ _largest(ndtr(-(edges[:-1] + (m - 2) / scale)), low) + 1e-40 * high)
+
+
+@lru_cache(maxsize=8)
+def _smallest_normal(draws: int) -> tuple[Reals, Reals]:
+    """The ends of blocks of a normal draw, and the mass function of the smallest of ``draws`` on them."""
+    from scipy.special import ndtr
+
     edges = np.linspace(-14.0, 14.0, BLOCKS + 1)
     mass = np.where(edges[:-1] < 0, np.diff(ndtr(edges)), -np.diff(ndtr(-edges)))
-    smallest = _smallest(mass, ndtr(-edges[:-1]), high)
-    return float(smallest @ _largest(ndtr(-(edges[:-1] + (m - 2) / scale)), low) + 1e-40 * high)
+    return edges, _smallest(mass, ndtr(-edges[:-1]), draws)
 
 
 def _laplace(starts: NDArray[np.int64], scale: float) -> Reals:

@@ -8,7 +8,9 @@ safe side: a scale is a rational with denominator 1,024, rounded down, and the l
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -16,10 +18,13 @@ from typing import Protocol
 
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.maths import order, tails
+from siloquent.maths.roots import last_negative
 
 DENOMINATOR = 1_024
 LARGEST_SCALE = Fraction(2**50)  # beyond, noise could not be drawn in 64-bit whole numbers
 _ROUNDING = 1.0 - 1e-10  # the laws below are computed to about 1e-12
+_ROUGH = 1_000
+_DIGITS = 40  # of a scale: closer than that, the laws tell nothing apart
 
 
 class Law(Protocol):
@@ -27,6 +32,9 @@ class Law(Protocol):
 
     def __call__(self, scale: float, m: int) -> float:
         """Increasing in ``scale``, decreasing in ``m`` >= 1."""
+
+    def __hash__(self) -> int:
+        """Laws are remembered by their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,18 +170,46 @@ def smallest_breaking(alpha: Fraction | float, grid: Fraction | int = 1) -> int:
 def largest_scale(law: Law, m: int, beta: float) -> Fraction:
     """The largest scale k/1024 at which an error of m or more happens with probability at most ``beta``.
 
+    Of a scale beyond 2^30, the first 40 binary digits.
+
     Raises:
         AccuracyUnreachable: Not even the scale 1/1024 keeps the promise.
     """
     _check(beta)
-
-    def keeps(step: int) -> bool:
-        return law(step / DENOMINATOR, m) <= beta * _ROUNDING
-
-    if not keeps(1):
-        raise AccuracyUnreachable(f"No noise keeps an error of {m} steps with miss rate {beta:g}.", best_alpha=None)
     limit = int(LARGEST_SCALE) * DENOMINATOR
-    return Fraction(_last(keeps, 1, limit, guess=min(limit, max(1, m * DENOMINATOR // 16))), DENOMINATOR)
+    hint = _hint(law, beta)
+    if hint.learned_at < _ROUGH < m // 16:  # where a call is cheap
+        with suppress(AccuracyUnreachable):
+            largest_scale(law, _ROUGH, beta)
+    guess = min(limit, max(1, int(m * DENOMINATOR * hint.share)))
+    unit = 1 << max(0, guess.bit_length() - _DIGITS)
+
+    def excess(units: int) -> float:
+        return _excess(law(units * unit / DENOMINATOR, m), beta)
+
+    if unit == 1 and excess(1) > 0:
+        raise AccuracyUnreachable(f"No noise keeps an error of {m} steps with miss rate {beta:g}.", best_alpha=None)
+    found = unit * _last(excess, 1, limit // unit, guess=guess // unit, step=max(1, int(guess // unit * hint.doubt)))
+    found &= -1 << max(0, found.bit_length() - _DIGITS)
+    hint.learn(found / (m * DENOMINATOR), m)
+    return Fraction(found, DENOMINATOR)
+
+
+class _Hint:
+    """Where a law's largest scale lies, as a share of m: about the same for all large m. It only saves calls."""
+
+    def __init__(self) -> None:
+        self.share, self.doubt, self.learned_at = 1 / 16, 1 / 4, 0
+
+    def learn(self, share: float, m: int) -> None:
+        """Take what was found for ``m``, if that is the largest so far."""
+        if m > self.learned_at:
+            self.share, self.doubt, self.learned_at = share, min(max(4 / m, 1 / 4_096), 1 / 4), m
+
+
+@lru_cache(maxsize=4_096)
+def _hint(law: Law, beta: float) -> _Hint:
+    return _Hint()
 
 
 @lru_cache(maxsize=4_096)
@@ -185,27 +221,56 @@ def smallest_error(law: Law, scale: Fraction, beta: float) -> int:
     _check(beta)
     size = float(scale)
     guess = max(1, math.ceil(size * math.log(1 / beta)))
-    return 1 + _last(lambda m: m == 0 or law(size, m) > beta * _ROUNDING, 0, 2**62, guess=guess)
+
+    def shortfall(m: int) -> float:
+        return -math.inf if m == 0 else -_excess(law(size, m), beta)
+
+    return 1 + _last(shortfall, 0, 2**62, guess=guess, step=max(1, guess // 4), strict=True)
 
 
-def _last(holds: Callable[[int], bool], low: int, high: int, *, guess: int) -> int:
-    """The last whole number in [low, high] where a statement holds that holds at ``low`` and, once false, stays so."""
-    step = max(1, guess // 4)
+def _excess(miss: float, beta: float) -> float:
+    """ln of how many times too often it misses: at most 0 where the promise is kept."""
+    limit = beta * _ROUNDING
+    if miss <= 0:
+        return -math.inf
+    # Never by the logarithm: it may take two numbers that differ in their last digit for one.
+    distance = math.log(miss / limit)
+    return min(distance, 0.0) if miss <= limit else max(distance, sys.float_info.min)
+
+
+def _last(value: Callable[[int], float], low: int, high: int, *, guess: int, step: int, strict: bool = False) -> int:
+    """The last whole number in [low, high] where a growing ``value`` is at most 0, as it is at ``low``.
+
+    Args:
+        step: How far beside the guess it is sought first.
+        strict: It must be below 0.
+    """
+
+    def over(place: int) -> float:
+        found = value(place)
+        return sys.float_info.min if strict and found == 0 else found
+
     probe = min(max(guess, low), high)
-    if holds(probe):
-        while probe < high and holds(min(high, probe + step)):
-            probe, step = min(high, probe + step), step * 2
-        low, high = probe, min(high, probe + step)
+    found = over(probe)
+    if found <= 0:
+        below, at_below = probe, found
+        while True:
+            if below == high:
+                return high
+            above = min(high, below + step)
+            at_above = over(above)
+            if at_above > 0:
+                break
+            below, at_below, step = above, at_above, step * 2
     else:
-        while probe - step > low and not holds(probe - step):
-            probe, step = probe - step, step * 2
-        low, high = max(low, probe - step), probe
-    if holds(high):
-        return high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+        above, at_above = probe, found
+        while True:
+            below = max(low, above - step)
+            at_below = over(below) if below > low else -math.inf
+            if at_below <= 0:
+                break
+            above, at_above, step = below, at_below, step * 2
+    return last_negative(over, below, above, at_low=at_below, at_high=at_above)
 
 
 def _any(miss: float, answers: int) -> float:

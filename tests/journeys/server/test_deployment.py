@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import siloquent as sq
 from benchmarks.ledger_trials import tamper
 from journeys.clinic import WARDS
 from journeys.documents import faults
@@ -132,6 +133,24 @@ def test_what_is_no_place_for_a_backup_is_refused(tmp_path: Path) -> None:
     code, said = run("restore", str(tmp_path / "kept"), str(tmp_path / "new"))
     assert (code != 0, made in said.replace("\n", "")) == (True, True), said
     assert run("restore", made, str(folder))[0] != 0
+
+
+def test_a_restored_copy_draws_from_its_own_answers_only(tmp_path: Path) -> None:
+    """In one process: what was asked after the backup is not in the copy, though its ledger has the same id."""
+    folder, ask = clinic_workspace(tmp_path / "clinic"), "SELECT COUNT(*) FROM visits WHERE ward = 'A' ERROR {}"
+    with sq.open(folder) as live:
+        live.ask(ask.format(300))
+        made = backed_up(folder, tmp_path / "kept")["folder"]
+        later = [live.ask(ask.format(error)) for error in (60, 40)]
+        assert live.ask(ask.format(40)).accuracy.sources == (later[-1].receipt.seq,)
+    assert run("restore", made, str(tmp_path / "again"))[0] == 0
+    assert adopt_workspace_ledger(read_workspace(tmp_path / "again")).ok
+    shutil.copytree(folder / "data", tmp_path / "again" / "data", dirs_exist_ok=True)
+    shutil.copy(read_workspace(folder).mark_key, read_workspace(tmp_path / "again").mark_key)
+    with sq.open(tmp_path / "again") as restored:
+        answer = restored.ask(ask.format(40))
+        assert (answer.cost.amount > 0, answer.accuracy.sources) == (True, ())
+        assert restored.ledger.verify().ok
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from siloquent.errors import RequestError
 from siloquent.explore.plan.atoms import FALSE, TRUE, UNKNOWN, atom
 from siloquent.explore.plan.cuts import HALVING, truth_starts
+from siloquent.explore.plan.limits import passes
 from siloquent.explore.spec.forms import FLIPPED, attribute_of
 from siloquent.explore.spec.predicate import Call, Column, Compare, Constant, Expression, InList, IsNull, Like, Value
 from siloquent.schema import Attribute, Classes, ClassRuns
@@ -95,7 +96,7 @@ def check_work(tests: Sequence[tuple[Test, Attribute]]) -> None:
     Raises:
         RequestError: they are too many for attributes of so many values.
     """
-    if sum(work_of(test, attribute) for test, attribute in tests) <= MAX_VALUES:
+    if not passes(sum(work_of(test, attribute) for test, attribute in tests), MAX_VALUES):
         return
     widest = max((attribute for _, attribute in tests), key=lambda attribute: attribute.size)
     raise RequestError(
@@ -114,9 +115,9 @@ def classes_of(parts: Sequence[Runs], size: int) -> tuple[Classes, Integers]:
     """
     total = sum(len(part.starts) for part in parts)
     starts: NDArray[np.signedinteger[Any]] = np.zeros(1, dtype=np.int32)
-    if total <= MAX_RUNS:
+    if not passes(total, MAX_RUNS):
         starts = np.unique(np.concatenate([starts, *(part.starts for part in parts)]))
-    if total > MAX_RUNS or len(starts) * len(parts) > MAX_REFINED:
+    if passes(total, MAX_RUNS) or passes(len(starts) * len(parts), MAX_REFINED):
         raise RequestError(
             f"{len(parts):,} conditions on one attribute tell its {size:,} values apart in too many ways to plan.",
             fix="ask fewer conditions at once, or declare a coarser grid",

@@ -15,6 +15,7 @@ from siloquent.explore.plan.atoms import TRUE, places_through, values_of
 from siloquent.explore.plan.classes import Runs
 from siloquent.explore.plan.compiled import Part
 from siloquent.explore.plan.cuts import starts_of
+from siloquent.explore.plan.limits import passes
 from siloquent.explore.plan.space import Key, Space, tests_in
 from siloquent.explore.spec.forms import attribute_of
 from siloquent.explore.spec.predicate import Column, Expression, Predicate, Through
@@ -44,14 +45,14 @@ def every_key(workload: GroupBy | Cube | Ranges | Any, domain: Domain) -> tuple[
         name = attribute_of(expression)
         listed = name is not None and domain[name].is_countable and not domain[name].is_wide
         values += domain[name].size if listed and name is not None else 0
-        if values > MAX_VALUES:
+        if passes(values, MAX_VALUES):
             raise RequestError(
                 f"The keys have more than {MAX_VALUES:,} values together.",
                 fix="group by fewer keys, or coarser columns",
             )
         keys.append(_key(expression, domain))
         groups *= len(keys[-1].labels)
-        if groups > MOST_PREDICATES:
+        if passes(groups, MOST_PREDICATES):
             raise RequestError(
                 f"The question makes more than {MOST_PREDICATES:,} groups.", fix="group by fewer or coarser keys"
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -17,10 +18,12 @@ from siloquent.explore.measure.top import price_geometric_top, price_rounds, pri
 from siloquent.explore.measure.workload import price_gaussian, price_laplace
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.explore.plan.kept import Kept
+from siloquent.explore.plan.limits import are_lifted
 from siloquent.explore.plan.predicates import compile_workload
 from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP
 from siloquent.explore.spec.query import Accuracy, Kind, Query, Spend
 from siloquent.maths.promises import smallest_breaking
+from siloquent.maths.roots import last_negative
 from siloquent.privacy import Accountant, Cost, Event, accountant, digits, rho_of_epsilon
 from siloquent.privacy.prices import whole_units
 from siloquent.schema import TableSchema
@@ -164,7 +167,7 @@ def compiled_for(query: Query, schema: TableSchema) -> Compiled:
     bare = replace(
         query, promise=Accuracy(Decimal(1)), having=None, top=None, shows_values=True, explain=False, alias=""
     )
-    return _workloads.get((bare, BySchema(schema)), lambda: compile_workload(bare, schema))
+    return _workloads.get((bare, BySchema(schema), are_lifted()), lambda: compile_workload(bare, schema))
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,23 +317,37 @@ def allowed_cost(spend: Spend, schema: TableSchema) -> Cost:
 def _least_steps(compiled: Compiled, wanted: Wanted, schema: TableSchema, left: Cost) -> int | None:
     """The smallest whole bound in grid steps whose cheapest mechanism costs ``left`` at most."""
 
-    def affordable(steps: int) -> bool:
+    book = accountant(schema.budget.accountant)
+    pure, budget = book.name == "pure", left.amount / book.scale
+
+    def shortfall(steps: int) -> float:
+        """ln of how many times the budget the cheapest costs; above 0 where ``left`` does not pay for any."""
         try:
             candidates = _candidates(compiled, wanted, schema, steps * compiled.grid)
         except AccuracyUnreachable:
-            return False
-        return any(fits(c.cost, left) for c in candidates)
+            return math.inf
+        if not candidates or not left.amount:
+            return math.inf if not any(fits(c.cost, left) for c in candidates) else -math.inf
+        # The exact price: the cost of a tiny one is one unit, however tiny.
+        ratio = math.log(float(min(c.amount for c in candidates)) or sys.float_info.min) - math.log(budget)
+        return min(ratio, 0.0) if any(fits(c.cost, left) for c in candidates) else max(ratio, sys.float_info.min)
 
-    high = 1
-    while not affordable(high):
-        high *= 4
-        if high > MOST_STEPS:
+    low, high, at_low, step = 0, 1, math.inf, 4
+    while (at_high := shortfall(high)) > 0:
+        if high >= MOST_STEPS:
             return None
-    low = high // 4
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if affordable(middle) else (middle, high)
-    return high
+        # Epsilon falls with the error, rho with its square: so far at least, but for what is not in line with that.
+        wider = math.exp(min(at_high if pure else at_high / 2, 30.0)) if math.isfinite(at_high) else 1.0
+        low, at_low = high, at_high
+        high, step = min(max(high + step, math.ceil(high * wider)), MOST_STEPS), 4 * step
+    if high == 1:
+        return 1
+
+    def reserve(steps: int) -> float:
+        """The other way round: above 0 from the first affordable one on."""
+        return -shortfall(steps) or sys.float_info.min
+
+    return 1 + last_negative(reserve, low, high, at_low=-at_low, at_high=-at_high or sys.float_info.min)
 
 
 def _unreachable(

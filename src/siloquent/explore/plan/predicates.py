@@ -17,6 +17,7 @@ from siloquent.errors import RequestError
 from siloquent.explore.plan.atoms import TRUE
 from siloquent.explore.plan.compiled import Compiled, Part, Summed
 from siloquent.explore.plan.keys import MOST_WEIGHTS, combinations, every_key, keyed
+from siloquent.explore.plan.limits import passes
 from siloquent.explore.plan.lookups import resolved
 from siloquent.explore.plan.space import Key, Space, attributes_in, tests_in
 from siloquent.explore.spec.aggregates import Aggregate, Count, Moment, Quantile, Ranks, Sum
@@ -184,7 +185,7 @@ def _listed(predicates: list[Predicate], domain: Domain) -> list[Part]:
         tests = list(dict.fromkeys(test for i in members for test in tests_in(predicates[i])))
         space = Space(tests, domain, [])
         shape, size = space.block.shape, space.block.size  # each a look at all values
-        if len(predicates) * size > MOST_ENTRIES:
+        if passes(len(predicates) * size, MOST_ENTRIES):
             raise RequestError(
                 f"{len(predicates):,} predicates over {size:,} cells are too many.",
                 fix="ask about fewer attributes at once",
@@ -194,7 +195,7 @@ def _listed(predicates: list[Predicate], domain: Domain) -> list[Part]:
             truth = np.broadcast_to(space.truth(predicates[i]), shape)
             cells[i] = (truth == TRUE).reshape(-1)
         weights, column = merge_columns(cells)
-        if weights.size > MOST_WEIGHTS:
+        if passes(weights.size, MOST_WEIGHTS):
             raise RequestError(
                 f"{len(predicates):,} predicates tell {weights.shape[1]:,} kinds of rows apart, which is too many.",
                 fix="ask fewer predicates at once",

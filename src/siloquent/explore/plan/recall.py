@@ -14,7 +14,7 @@ from siloquent.explore.plan.kept import Kept
 from siloquent.explore.plan.past import Past, past_of
 from siloquent.explore.spec.answer import Label
 from siloquent.explore.spec.measured import Measured, measurements
-from siloquent.ledger import Ledger
+from siloquent.ledger import Head, Ledger
 from siloquent.ledger.marks import NOT_SEEN
 from siloquent.maths.strategies.sparse import Sparse
 
@@ -22,6 +22,7 @@ MOST_PAST = 1_000
 """How many of the newest measurements are drawn from, and how many other answers are given again."""
 MOST_BYTES = 2**28
 """What they may take of memory; the oldest go first."""
+_NOTHING = Head(0, "")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +107,7 @@ class _Memory:
     Measurements and other answers are kept apart: however often a question is free, what it draws from stays known.
     """
 
-    seq: int = 0
+    head: Head = _NOTHING
     linear: deque[Known] = field(default_factory=lambda: deque(maxlen=MOST_PAST))
     others: deque[Known] = field(default_factory=lambda: deque(maxlen=MOST_PAST))
     bytes: int = 0
@@ -115,17 +116,24 @@ class _Memory:
 
     def caught_up(self, ledger: Ledger, account: str) -> Recall:
         with self.lock:
-            before = self.seq
-            for stored in ledger.stored(account, after_seq=self.seq):
+            before = self.head
+            if before.seq and not ledger.has(before):
+                self._forget()  # another copy is in the ledger's place: its answers are others
+            for stored in ledger.stored(account, after_seq=self.head.seq):
                 parts = tuple(_read(stored.payload))
                 areas = [0 if one.footprint is None else len(one.footprint.areas) for one in parts]
                 for one, own in zip(parts, areas, strict=True):
                     past = _linear(one, stored.receipt.seq, stored.account, beside=sum(areas) - own)
                     self._keep(Known(stored.receipt.seq, stored.account, one, past, stored.source_mark))
-                self.seq = stored.receipt.seq
-            if self.seq != before:
+                self.head = Head(stored.receipt.seq, stored.receipt.hash)
+            if self.head != before:
                 self.found = Recall(tuple(merge(self.linear, self.others, key=lambda one: one.source)))
             return self.found
+
+    def _forget(self) -> None:
+        self.head, self.bytes = _NOTHING, 0
+        self.linear.clear()
+        self.others.clear()
 
     def _keep(self, one: Known) -> None:
         kept = self.others if one.past is None else self.linear

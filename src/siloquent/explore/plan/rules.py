@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from typing import Any
 
 from siloquent.errors import UnknownName
 from siloquent.explore.plan.numbers import is_fraction
+from siloquent.explore.spec.members import fields_of
 from siloquent.explore.spec.predicate import Arithmetic, Call, Column, Compare, InList, Through, Value
 from siloquent.explore.spec.query import Cube, GroupBy, Query, SomeGroups
 from siloquent.schema import Attribute, TableSchema, rules_of_bins
@@ -59,10 +59,10 @@ def _nodes(value: Any) -> Iterator[Any]:
     if isinstance(value, tuple):
         for part in value:
             yield from _nodes(part)
-    elif is_dataclass(value):
+    elif (own := fields_of(type(value))) is not None:
         yield value
         if not isinstance(value, (Column, Value, Through)):
-            for part in fields(value):
+            for part in own:
                 yield from _nodes(getattr(value, part.name))
 
 

@@ -17,6 +17,7 @@ from siloquent.errors import RequestError
 from siloquent.explore.plan.atoms import FALSE, TRUE, Truth, check_comparable, compared, values_of
 from siloquent.explore.plan.classes import Runs, Test, check_work, classes_of, runs_of
 from siloquent.explore.plan.compiled import Integers
+from siloquent.explore.plan.limits import passes
 from siloquent.explore.plan.numbers import Values, commensurate
 from siloquent.explore.spec.forms import attribute_of
 from siloquent.explore.spec.predicate import And, Compare, Expression, Not, Or, Predicate
@@ -94,7 +95,7 @@ class Space:
             found, self._first[name] = classes_of(signatures[name], domain[name].size)
             classes.append(found)
         self.block = Block(self.names, tuple(classes))
-        if len(tests) * self.block.size > max_truths.get():
+        if passes(len(tests) * self.block.size, max_truths.get()):
             raise RequestError(
                 f"{len(tests):,} conditions over {self.block.size:,} cells of {', '.join(self.names)} are too many.",
                 fix="ask fewer conditions at once, or about fewer attributes",

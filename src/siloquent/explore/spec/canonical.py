@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import Field, fields, is_dataclass, replace
+from dataclasses import Field, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from siloquent.explore.spec.members import fields_of
 from siloquent.explore.spec.numbers import number_text
 from siloquent.explore.spec.predicate import InList, Value, sort_of
 from siloquent.explore.spec.query import Query
@@ -41,10 +42,9 @@ def _document(value: Any) -> Any:
             "expression": _document(value.expression),
             "values": [_constant(one) for one in value.values],
         }
-    if is_dataclass(value):
-        parts = {
-            part.name: _document(getattr(value, part.name)) for part in fields(value) if not _is_later(value, part)
-        }
+    own = fields_of(type(value))
+    if own is not None:
+        parts = {part.name: _document(getattr(value, part.name)) for part in own if not _is_later(value, part)}
         return {"is": type(value).__name__.lower(), **parts}
     if isinstance(value, tuple):
         return [_document(part) for part in value]

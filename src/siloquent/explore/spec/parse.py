@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TypeVar
 
 from siloquent.errors import SyntaxProblem
@@ -29,7 +30,7 @@ def parse(text: str) -> Query:
     >>> parse("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200").kind
     'wcq'
     """
-    return _whole(text, _question)
+    return _short(text) if len(text) <= _SHORT else _whole(text, _question)
 
 
 def parse_sql(text: str) -> Query:
@@ -99,3 +100,7 @@ def _whole(text: str, read: Callable[[Cursor], _Read]) -> _Read:
         # Only a caller that is itself hundreds of frames deep leaves too few for 64 parentheses.
         raise SyntaxProblem(f"The text nests too deep to be read here (at most {MOST_DEPTH})") from None
     return found
+
+
+_SHORT = 2_000  # characters
+_short = lru_cache(256)(lambda text: _whole(text, _question))  # a question is often asked again, and never changes

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from siloquent.errors import UnknownName
+from siloquent.explore.spec.members import fields_of
 from siloquent.explore.spec.predicate import Column, InList, Value
 from siloquent.explore.spec.query import Query
 from siloquent.schema import TableSchema
@@ -31,10 +32,11 @@ class _Words:
             return value if all(a is b for a, b in zip(parts, value, strict=True)) else parts
         if isinstance(value, Column) and self.column is not None:
             return self.column(value)
-        if not is_dataclass(value) or isinstance(value, type):
+        own = fields_of(type(value))
+        if own is None:
             return value
         changed = {}
-        for part in fields(value):
+        for part in own:
             before = getattr(value, part.name)
             after = self.of(before, _field(value, part.name)) if part.init else before
             if after is not before and after != before:
