@@ -28,6 +28,7 @@ ADVICE = {
     "unknown_name": "Take one of the known names that the message lists; `siloquent tables` shows all.",
     "workspace": "Name the workspace with `--workspace DIR`, or make one with `siloquent init DIR`.",
     "request_invalid": "Change the question as the message says. Nothing was asked of the data.",
+    "kernel_invalid": "Take the kernel or the number that the message offers. Nothing was built or spent.",
     "syntax": "Look at the character that the message names; the language is in the explore reference.",
     "constraint": "Change or drop one of the constraints that the message names, or let it be soft: `hard = false`.",
     "too_few_reports": "Wait for more reports: `siloquent collect show` counts them by layer.",

@@ -113,6 +113,7 @@ class RequestError(SiloquentError):
 class KernelInvalid(RequestError, ValueError):
     """A kernel of a sketch with numbers that no hash family has."""
 
+    code = "kernel_invalid"
     title = "There is no such kernel"
 
 

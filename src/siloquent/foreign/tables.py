@@ -100,7 +100,9 @@ def csv_names(path: Path) -> list[str]:
 
     _check_header(path)
     try:
-        with pyarrow.csv.open_csv(path) as reader:
+        # The names stand whatever the lines below them hold: those are judged where they are read.
+        parsing = pyarrow.csv.ParseOptions(invalid_row_handler=_noted([]))
+        with pyarrow.csv.open_csv(path, parse_options=parsing) as reader:
             return list(reader.schema.names)
     except pa.ArrowException as wrong:
         raise ValueError(str(wrong)) from None

@@ -145,7 +145,7 @@ def test_what_is_no_kernel_is_refused(make: object) -> None:
         make()  # type: ignore[operator]
     refused = wrong.value
     assert isinstance(refused, RequestError)
-    assert (refused.code, refused.spent) == ("request_invalid", "nothing")
+    assert (refused.code, refused.spent) == ("kernel_invalid", "nothing")
     assert refused.detail.endswith(".")
     if "(" in refused.fix:  # a kernel to take instead
         names = {"Laplacian": Laplacian, "Angular": Angular, "Surrogate": Surrogate, "Power": Power, "Jaccard": Jaccard}
