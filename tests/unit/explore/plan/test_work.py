@@ -144,3 +144,17 @@ def test_what_is_kept_of_earlier_answers_is_bounded_in_bytes(monkeypatch: pytest
 
 def past_event() -> Event:
     return planned("SELECT COUNT(*) FROM visits WHERE age < 50 ERROR 30", "zcdp").event
+
+
+@pytest.mark.parametrize("marked", ["", "1:a:b"])
+def test_what_is_recalled_stands_in_the_order_of_the_ledger(marked: str) -> None:
+    measured = recall.Measured("m", "answers", past_event(), (1,), "30", version=1)
+    past = kept(planned("SELECT COUNT(*) FROM visits WHERE age < 50 ERROR 30", "zcdp"), 1)
+    memory = recall._Memory()
+    for seq in range(1, 40):
+        memory._keep(recall.Known(seq, "visits@1", measured, past if seq % 3 else None, marked))
+    found = memory.merged()
+    assert [one.source for one in found.known] == list(range(1, 40))
+    assert found.about(lambda mark: True, 1) is found
+    rest = found.about(lambda mark: False, 1)
+    assert (rest.known, rest.changed) == ((), 39)
