@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks import bombs
+from benchmarks import bombs, bombs_served, bombs_sources
 from benchmarks.row import Options, Row
 from siloquent.errors import SiloquentError
 
 MOST_MEGABYTES, MOST_SECONDS = 256.0, 2.0
-KINDS = ("arrays", "json", "toml", "parquet", "csv", "reports", "sparse")
+KINDS = ("arrays", "json", "toml", "parquet", "csv", "reports", "sparse", "duckdb", "folders", "uploads", "messages")
 Door = Callable[[Path], object]
 
 
@@ -36,6 +36,8 @@ def _text(read: Callable[[str], object]) -> Door:
 
 def doors() -> dict[str, dict[str, Door]]:
     """By kind of file: who reads it, by name. Every reader is the one that commands, sessions and servers call."""
+    import opendp.measurements  # noqa: F401 - loaded before processes are forked that may hardly grow
+
     from siloquent.cli.collect_files import public_tables
     from siloquent.cli.over_http import spec_at
     from siloquent.cli.places import read_toml
@@ -45,7 +47,9 @@ def doors() -> dict[str, dict[str, Door]]:
     from siloquent.foreign.tables import read_table
     from siloquent.profile.release import load_report
     from siloquent.releases.arrays import unpack
+    from siloquent.releases.folder import verify_release
     from siloquent.schema.build import parse_schema
+    from siloquent.search.catalogue import load_offer
     from siloquent.share.model import load_model
     from siloquent.share.spec import agreement_from_json
     from siloquent.sketch.plan.planner import read_hash_plan
@@ -71,6 +75,15 @@ def doors() -> dict[str, dict[str, Door]]:
         "parquet": {"a table": read_table, "reports": bombs.as_reports},
         "csv": {"a table": read_table, "a reference": bombs.as_reference},
         "reports": {"reports": bombs.as_reports},
+        "duckdb": {"a source": bombs_sources.as_source},
+        "folders": {
+            "a release": verify_release,
+            "an offer": load_offer,
+            "a catalogue": bombs_sources.as_catalogue,
+            "a shared model": load_model,
+        },
+        "uploads": {"an upload": bombs_served.as_upload},
+        "messages": {"a message": bombs_served.as_message},
         "sparse": {
             **files,
             "a shared model": load_model,
@@ -88,9 +101,15 @@ def files_of(folder: Path, kind: str) -> Iterator[tuple[str, Path]]:
         path = folder / {"arrays": "a.npz", "json": "a.json", "toml": "a.toml"}.get(kind, "a.bin")
         path.write_bytes(data)
         yield name, path
-    by_path = {"parquet": bombs.PARQUET, "csv": bombs.CSV}
-    for name, into in by_path.get(kind, {}).items():
-        path = folder / f"a.{kind}"
+    by_path = {
+        "parquet": bombs.PARQUET,
+        "uploads": bombs.PARQUET,
+        "csv": bombs.CSV,
+        "duckdb": bombs_sources.DUCKDB,
+        "folders": bombs_sources.FOLDERS,
+    }
+    for number, (name, into) in enumerate(by_path.get(kind, {}).items()):
+        path = folder / f"{number}.{kind}"
         into(path)
         yield name, path
     if kind == "arrays":
@@ -111,6 +130,14 @@ def _texts(kind: str) -> Iterator[tuple[str, bytes]]:
     if kind in ("json", "toml"):
         for name, text in (bombs.JSON if kind == "json" else bombs.TOML).items():
             yield name, text().encode("utf-8", "surrogatepass")
+    if kind == "uploads":
+        for name in bombs_served.PACKED:
+            yield name, bombs_served.packed(name)
+    if kind == "messages":
+        yield "64 MiB of zeros", bytes(2**26)
+        for name, text in bombs.JSON.items():
+            header = text()[:60_000].encode("utf-8", "replace")
+            yield f"a header of {name}", len(header).to_bytes(2, "big") + header + bytes(200)
     if kind == "reports":
         yield "128 MiB of zeros", bytes(2**27)
 

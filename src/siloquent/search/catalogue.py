@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections import Counter
@@ -15,6 +16,8 @@ from siloquent.search.offers import Offer, offer_from_bytes
 
 FILE, COUNTS = "moments.npz", "counts.parquet"
 MOST_BYTES = 2**28
+MOST_ENTRIES, MOST_TOGETHER = 20_000, 2**31
+"""Entries of a catalogue, and bytes of all its offers: anybody may write into one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,8 +67,23 @@ def open_catalogue(folder: Path | str) -> Catalogue:
             f"There is no catalogue in {folder}.",
             fix=f"name one that is there, or make it: siloquent search catalogue add {folder} RELEASE",
         )
-    found = [load_offer(path) for path in sorted(folder.iterdir()) if (path / MANIFEST).is_file()]
+    found = [load_offer(path) for path in _releases_in(folder)]
     return Catalogue(tuple(sorted(found, key=lambda offer: offer.id)))
+
+
+def _releases_in(folder: Path) -> list[Path]:
+    """The folders that hold a release, if those who wrote them left no more than can be read."""
+    names: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            names.append(entry.name)
+            if len(names) > MOST_ENTRIES:
+                raise ReleaseError(f"{folder} has more than {MOST_ENTRIES:,} entries.", fix="make several catalogues")
+    found = [folder / name for name in sorted(names) if (folder / name / MANIFEST).is_file()]
+    sizes = (path / file for path in found for file in (FILE, COUNTS))
+    if sum(file.stat().st_size for file in sizes if file.is_file()) > MOST_TOGETHER:
+        raise ReleaseError(f"The offers in {folder} are larger than 2 GiB together.", fix="make several catalogues")
+    return found
 
 
 def add_to_catalogue(folder: Path | str, release: Path) -> Offer:

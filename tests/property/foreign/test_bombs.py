@@ -13,11 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import bombs
-from siloquent.errors import ReleaseError
+from benchmarks import bombs, bombs_served, bombs_sources
+from siloquent.errors import ReleaseError, SiloquentError
 from siloquent.foreign import TooMuch, load_json, load_toml
 from siloquent.foreign.tables import read_table
 from siloquent.releases.arrays import pack, unpack
+from siloquent.releases.folder import verify_release
+from siloquent.search import catalogue
+from siloquent.search.catalogue import load_offer
+from siloquent.share.model import load_model
 
 MOST_BYTES = 256 * 2**20
 MOST_WORK = 60
@@ -85,6 +89,58 @@ def test_a_csv_of_very_many_columns_is_refused(tmp_path: Path) -> None:
     bombs.CSV["wide line"](file)
     with little(0), pytest.raises(TooMuch):
         read_table(file)
+
+
+@pytest.mark.parametrize("bomb", bombs_sources.DUCKDB.values(), ids=bombs_sources.DUCKDB)
+def test_a_database_is_refused_or_answers_at_little_cost(bomb: Callable[[Path], None], tmp_path: Path) -> None:
+    file = tmp_path / "bomb.duckdb"
+    bomb(file)
+    with little(0), pytest.raises((SiloquentError, ValueError)):
+        bombs_sources.as_source(file)
+
+
+@pytest.mark.parametrize("name", ["pipes and links", "8 GiB"])  # 10^5 entries: in the large version
+def test_a_folder_is_refused_without_a_wait(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "bomb"
+    bombs_sources.FOLDERS[name](folder)
+    for read in (bombs_sources.as_catalogue, load_offer, load_model, verify_release):
+        with little(0), pytest.raises((ReleaseError, ValueError)):
+            read(folder)
+
+
+def test_a_catalogue_of_too_many_entries_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "MOST_ENTRIES", 20)
+    for number in range(21):
+        (tmp_path / str(number)).mkdir()
+    with pytest.raises(ReleaseError, match="more than 20 entries"):
+        catalogue.open_catalogue(tmp_path)
+
+
+@pytest.mark.parametrize("name", bombs_served.PACKED)
+def test_an_upload_of_packed_zeros_is_refused(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "bomb"
+    file.write_bytes(bombs_served.packed(name))
+    with little(0), pytest.raises(bombs_served.Refused, match="unsupported_media_type"):
+        bombs_served.as_upload(file)
+
+
+@pytest.mark.parametrize("bomb", bombs.PARQUET.values(), ids=bombs.PARQUET)
+def test_an_upload_of_a_hostile_parquet_file_costs_little(bomb: Callable[[Path], None], tmp_path: Path) -> None:
+    file = tmp_path / "bomb.parquet"
+    bomb(file)
+    with little(0), pytest.raises((bombs_served.Refused, ValueError)) as found:
+        bombs_served.as_upload(file)
+    assert str(found.value) in ("upload_refused", "schema_invalid", "it was taken")
+
+
+@pytest.mark.parametrize("route", [bombs_served.PUT, bombs_served.ACK], ids=["put", "ack"])
+def test_a_relay_takes_no_more_of_a_body_than_its_length_says(route: tuple[str, str], tmp_path: Path) -> None:
+    endless = iter(lambda: bytes(2**16), b"")
+    headers = {"Content-Length": "100", "Transfer-Encoding": "chunked"}
+    with little(0):
+        status, document, taken = bombs_served.answer_to(bombs_served.relay_of(tmp_path), route, headers, endless)
+    assert (status, document["code"]) in ((413, "too_large"), (404, "unknown_session"))
+    assert taken <= 2**17
 
 
 VALUES = st.recursive(

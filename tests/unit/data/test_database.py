@@ -52,8 +52,23 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_view_in_the_file_cannot_reach_other_files(database: Path) -> None:
-    with pytest.raises((DataError, UnknownName)):
+    with pytest.raises(SchemaError, match="is a view"):
         opened(clinic_schema(source=f"duckdb:{database}#leak"))
+
+
+def test_a_view_is_no_source_even_over_the_files_own_rows(database: Path) -> None:
+    with duckdb.connect(str(database)) as connection:
+        connection.execute("CREATE VIEW same AS SELECT * FROM visits; CREATE TEMP VIEW gone AS SELECT 1")
+    with pytest.raises(SchemaError, match="is a view") as refused:
+        open_source(clinic_schema(source=f"duckdb:{database}#same"), None)
+    assert refused.value.code == "schema_invalid"
+
+
+def test_a_computed_column_is_no_source(database: Path) -> None:
+    with duckdb.connect(str(database)) as connection:
+        connection.execute("CREATE TABLE made (age INTEGER, ward VARCHAR AS (repeat('A', age)))")
+    with pytest.raises(SchemaError, match="has a computed column"):
+        open_source(clinic_schema(source=f"duckdb:{database}#made"), None)
 
 
 @pytest.mark.parametrize(

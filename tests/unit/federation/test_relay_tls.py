@@ -347,6 +347,22 @@ def test_a_body_that_is_too_large_is_refused_unread(place: Place) -> None:
         assert connection.getresponse().status == 413
 
 
+@pytest.mark.parametrize("route", [ROUTES[1], ROUTES[3], ROUTES[4]], ids=["put", "ack", "beat"])
+def test_a_body_in_chunks_that_outgrows_its_length_is_refused_before_it_is_whole(
+    place: Place, route: tuple[str, str, bytes]
+) -> None:
+    context = place.bundle("north").client_context()
+    port = int(place.described.relay.rpartition(":")[2])
+    with closing(http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=LONG)) as connection:
+        connection.putrequest(*route[:2])
+        connection.putheader("Content-Length", str(len(route[2])))
+        connection.putheader("Transfer-Encoding", "chunked")
+        connection.endheaders()
+        connection.send(b"10000\r\n" + bytes(2**16) + b"\r\n")  # and the chunk that ends it never comes
+        answer = connection.getresponse()
+        assert (answer.status, json.load(answer)["code"]) == (413, "too_large")
+
+
 def test_a_waiting_receiver_is_woken(place: Place) -> None:
     start = genesis(SESSION, "north", "w2")
     header = Header(SESSION, "north", "w2", "wake", 0, 0, 1, 0, start, "0" * 64, "json", 60, "0" * 64)

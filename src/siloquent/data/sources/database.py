@@ -21,13 +21,16 @@ MAGIC = b"DUCK"
 def attach_database(
     connection: duckdb.DuckDBPyConnection, file: SourceFile, inner: str, kinds: Mapping[str, str], *, table: str
 ) -> None:
-    """Make ``SOURCE`` the rows of the table or view ``inner`` of a DuckDB file.
+    """Make ``SOURCE`` the rows of the table ``inner`` of a DuckDB file.
+
+    A view is a program of whoever wrote the file: it may have rows without end, or make many rows of one, or one of
+    many, so that a unit moves more than it is charged for.
 
     Args:
         kinds: The columns that will be read, and the kinds of their attributes.
         inner: ``TABLE`` or ``SCHEMA.TABLE``.
     Raises:
-        SchemaError: It is not a DuckDB file, or no table is named.
+        SchemaError: It is not a DuckDB file, no table is named, or a view is.
         UnknownName: There is no such table (did you mean).
     """
     if first_bytes(file, 12)[8:] != MAGIC:
@@ -37,11 +40,21 @@ def attach_database(
     path = exp.Literal.string(file.path).sql("duckdb")
     connection.execute(f"ATTACH {path} AS origin (READ_ONLY)")
     rows = connection.execute(
-        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = 'origin'"
+        "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_catalog = 'origin'"
     ).fetchall()
-    known = {name if schema == "main" else f"{schema}.{name}": (schema, name) for schema, name in rows}
+    known = {name if schema == "main" else f"{schema}.{name}": (schema, name, kind) for schema, name, kind in rows}
     if inner not in known:
         raise UnknownName(f"table in the source of {table!r}", inner, known)
+    if known[inner][2] != "BASE TABLE":
+        raise SchemaError(
+            f"The source of {table!r} is a view, and rows of a view may be made of many others' rows: {inner[:200]!r}.",
+            fix=f"make a table of it in the file: CREATE TABLE {table} AS SELECT .. FROM the view",
+        )
+    if _computes(connection, *known[inner][:2]):
+        raise SchemaError(
+            f"The source of {table!r} has a computed column, which may become larger than any memory: {inner[:200]!r}.",
+            fix=f"make a table of it in the file: CREATE TABLE {table} AS SELECT * FROM the table",
+        )
     place = exp.table_(known[inner][1], db=known[inner][0], catalog="origin", quoted=True).sql("duckdb")
     moments = {column.casefold() for column, kind in kinds.items() if kind in ("date", "datetime")}
     described = connection.execute(f"DESCRIBE {place}").fetchall()
@@ -59,3 +72,12 @@ def _shown(column: str, kind: str, is_moment: bool) -> str:
         bounded = f"CASE WHEN {quoted} IS NOT NULL THEN LEAST(GREATEST({quoted}, {lo}), {hi}) END"
         return f"{bounded} AS {quoted}"
     return quoted
+
+
+def _computes(connection: duckdb.DuckDBPyConnection, schema: str, name: str) -> bool:
+    """Whether a table's definition says that a column is made anew each time that it is read."""
+    (text,) = connection.execute(
+        "SELECT sql FROM duckdb_tables() WHERE database_name = 'origin' AND schema_name = ? AND table_name = ?",
+        [schema, name],
+    ).fetchall()
+    return "GENERATED ALWAYS" in str(text[0]).upper()

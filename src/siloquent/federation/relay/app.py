@@ -97,14 +97,12 @@ class Relay:
         from starlette.responses import Response
 
         at = request.path_params
-        length = int(request.headers.get("content-length", "0"))
-        if not 0 < length <= MOST_ENVELOPE:
-            raise ProtocolError("too_large", role=role)
+        length = _length(request, MOST_ENVELOPE)
         attempt, part = _whole(plain_whole(at["attempt"])), _whole(plain_whole(at["part"]))
         if not STEP.fullmatch(at["step"]):
             raise ProtocolError("bad_encoding", role=role)
         await self._do(self._store.admit, role, at["session"])
-        wire = await request.body()
+        wire = await _body(request, length)
         key = (at["session"], at["to"], at["step"], attempt, part)
         is_new = await self._do(self._store.put, role, key, wire)
         if is_new:
@@ -234,12 +232,36 @@ def _problem(refused: SiloquentError) -> Response:
     return JSONResponse(body, status_code=status, media_type="application/problem+json", headers=headers)
 
 
+def _length(request: Request, most: int) -> int:
+    """The length that a request says its body has.
+
+    Raises:
+        ProtocolError: ``too_large``, also where it says none.
+    """
+    length = plain_whole(request.headers.get("content-length", "0"))
+    if not 0 < length <= most:
+        raise ProtocolError("too_large")
+    return length
+
+
+async def _body(request: Request, length: int) -> bytes:
+    """A body of ``length`` bytes at most: one that comes in chunks may have said anything.
+
+    Raises:
+        ProtocolError: ``too_large``.
+    """
+    parts, seen = [], 0
+    async for part in request.stream():
+        seen += len(part)
+        if seen > length:
+            raise ProtocolError("too_large")
+        parts.append(part)
+    return b"".join(parts)
+
+
 async def _json(request: Request) -> dict[str, Any]:
     """A small JSON object."""
-    length = int(request.headers.get("content-length", "0"))
-    if not 0 < length <= MOST_JSON:
-        raise ProtocolError("too_large")
-    value = load_json(await request.body())
+    value = load_json(await _body(request, _length(request, MOST_JSON)))
     if not isinstance(value, dict):
         raise ProtocolError("bad_encoding")
     return value

@@ -30,7 +30,7 @@ _TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 MOST_QUESTIONS = 1_000
 _PARQUET = b"PAR1"
 _FILES = ("csv", "csv-records", "parquet", "duckdb")
-_OTHERS = (b"PK", b"\x1f\x8b", b"\x7fELF", b"%PDF", b"ARROW1")
+_OTHERS = (b"PK", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh", b"7z\xbc\xaf", b"\x7fELF", b"%PDF", b"ARROW1")
 
 
 @router.get("/me")
