@@ -195,6 +195,13 @@ PREDICATES = [
     "dose > 0.5",
 ]
 KEYS = ["ward", "age", "ill", "ward, ill", "ward, age", "age % 3", "day"]
+NUMBERS = [
+    *(f"{kind}({name})" for kind in ("MEDIAN", "AVG", "VAR") for name in ("age", "dose")),
+    "COUNT(*), AVG(dose)",
+    "AVG(age), AVG(dose), SUM(cost)",
+    "SUM(dose), VAR(dose)",
+    "AVG(cost), MEDIAN(age)",
+]
 WORKLOADS = ["PREFIX(age, 0, 5, 1)", "HISTOGRAM(age, 0, 5, 2)", "CUBE(ward, ill)", "{age <= 0, age <= 1, age <= 2}"]
 
 
@@ -210,6 +217,7 @@ def question(chance: random.Random, bounds: tuple[int, int]) -> tuple[str, int]:
     end, kind = chance.choice(["", "", " REUSE NONE", " REUSE ANY"]), chance.randrange(11)
     k = chance.choice([1, 1, 2])
     ways = chance.choice(["DESC", "ASC"])
+    numbers = chance.choice(NUMBERS)
     bin_of = f"BIN visits ON {aggregate} WHERE W = "
     listed = "{" + ", ".join(chance.sample(PREDICATES, chance.randint(2, 6))) + "}"
     return [
@@ -222,8 +230,8 @@ def question(chance: random.Random, bounds: tuple[int, int]) -> tuple[str, int]:
         (f"{bin_of}{listed} ORDER BY {aggregate} {ways} LIMIT {k} ERROR {error}", min(k, listed.count(",") + 1)),
         (f"SELECT {keys} {grouped} ORDER BY {aggregate} {ways} LIMIT {k} ERROR {error}", k),
         (
-            f"SELECT {chance.choice(['MEDIAN', 'AVG', 'VAR'])}({chance.choice(['age', 'dose'])}) FROM visits{where} "
-            "BUDGET 30 EPSILON",
+            chance.choice([f"SELECT {numbers} FROM visits{where}", f"SELECT {keys}, {numbers} {grouped}"])
+            + " BUDGET 30 EPSILON",
             1,
         ),
         (f"SELECT QUANTILE(age, 0.9) FROM visits{where} ERROR 15", 1),
