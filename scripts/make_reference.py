@@ -33,6 +33,7 @@ ADVICE = {
     "constraint": "Change or drop one of the constraints that the message names, or let it be soft: `hard = false`.",
     "too_few_reports": "Wait for more reports: `siloquent collect show` counts them by layer.",
     "accuracy_unreachable": "Ask with the larger error that the message offers, or ask the owner for budget.",
+    "installation": "Install siloquent again, alone in its environment; `siloquent doctor` says what is broken.",
     "missing_extra": "Install the extra that the message names, for example `pip install 'siloquent[postgres]'`.",
     "budget_exceeded": "Ask for less: a larger error costs less. `siloquent ledger show TABLE` says what is left.",
     "data_source_failed": "The text is fixed, since details could tell about rows. The owner runs `siloquent check`.",

@@ -100,8 +100,10 @@ class Charge:
         """The permit for ``event``, written durably before it is returned.
 
         Raises:
-            BudgetExceeded: what is left does not pay for it; nothing is spent.
+            BudgetExceeded: what is left does not pay for it. InstallationError: noise cannot be drawn here. Nothing is
+                spent.
         """
+        session.require_samplers()
         mark = session.mark_of_account(self.account.name)
         return session.ledger.reserve(self.account.name, event, key=self.own_key, digest=self.digest, source_mark=mark)
 

@@ -171,6 +171,14 @@ class MissingExtra(SiloquentError):
         super().__init__(f"{purpose} needs the extra {extra!r}.", fix=f"pip install 'siloquent[{extra}]'")
 
 
+class InstallationError(SiloquentError):
+    """A package that siloquent needs is there and cannot be loaded; found before anything is charged."""
+
+    code = "installation"
+    exit_status, http_status = 2, 503
+    title = "The installation is broken"
+
+
 class BudgetExceeded(SiloquentError):
     """The account cannot pay this event; nothing was charged."""
 

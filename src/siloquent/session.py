@@ -235,6 +235,16 @@ class Session:
         except (SchemaError, DataError, MissingExtra):
             return NOT_SEEN
 
+    def require_samplers(self) -> None:
+        """Load what draws noise, before a charge.
+
+        Raises:
+            InstallationError: it cannot be loaded.
+        """
+        from siloquent.privacy.samplers import require_samplers
+
+        require_samplers()
+
     def account(self, name: str) -> Account:
         """The account that pays for questions about table ``name``: opened on first use, within the declared budget.
 

@@ -26,6 +26,8 @@ FIXES = {
     "workspace": "siloquent init DIR, or --workspace DIR",
     "unknown_name": "siloquent tables",
     "request_invalid": "siloquent tables",
+    "kernel_invalid": "siloquent sketch plan --help",
+    "installation": "siloquent doctor",
     "syntax": "siloquent tables",
     "constraint": "hard = false in the constraint, then: siloquent synth plan TABLE",
     "too_few_reports": "siloquent collect show COLLECTION, and wait for more",

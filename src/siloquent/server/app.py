@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
 
+from siloquent.errors import InstallationError
+from siloquent.privacy.samplers import require_samplers
 from siloquent.server import problems
 from siloquent.server.described import describe
 from siloquent.server.desk import Desk
@@ -84,6 +87,7 @@ def make_app(folder: Path, settings: Settings) -> Any:
     async def alive(_: FastAPI) -> AsyncIterator[None]:
         runner.start()
         house.keeper.start()
+        threading.Thread(target=_load_samplers, name="siloquent-samplers").start()
         try:
             yield
         finally:
@@ -116,3 +120,9 @@ def make_app(folder: Path, settings: Settings) -> Any:
     app.add_middleware(BodyLimit, settings=settings, headers=headers)
     app.add_middleware(Watched, watch=house.watch)
     return app
+
+
+def _load_samplers() -> None:
+    """Beside the first requests: none of them waits for it, and the server's memory does not leap in its third hour."""
+    with suppress(InstallationError):  # each charge says it
+        require_samplers(compiled=True)

@@ -29,6 +29,7 @@ RAISED = [
     (errors.ConstraintProblem("x"), 2, "constraint"),
     (errors.TooFewReports("x"), 2, "too_few_reports"),
     (errors.AccuracyUnreachable("x"), 4, "accuracy_unreachable"),
+    (errors.InstallationError("x"), 2, "installation"),
     (errors.MissingExtra("spark", "Spark"), 2, "missing_extra"),
     (errors.BudgetExceeded("a", asked="2", left="1"), 3, "budget_exceeded"),
     (errors.DataError(), 5, "data_source_failed"),

@@ -43,15 +43,27 @@ def measurement(kind: Kind, scale: float) -> Callable[[NDArray[np.int64]], list[
     return made
 
 
-@lru_cache(maxsize=256)  # building one takes longer than drawing sixteen values
-def _made(kind: Kind, scale: float) -> Any:
+@lru_cache(maxsize=1)
+def load() -> tuple[Any, Any]:
+    """OpenDP's constructors of Laplace and Gaussian noise, loaded once.
+
+    Raises:
+        ImportError, OSError: The installation is broken.
+    """
     # By submodule: opendp.prelude takes ten times as long to import.
-    from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_gaussian, make_laplace
-    from opendp.metrics import l1_distance, l2_distance
     from opendp.mod import enable_features
 
     enable_features("contrib")
+    return make_laplace, make_gaussian
+
+
+@lru_cache(maxsize=256)  # building one takes longer than drawing sixteen values
+def _made(kind: Kind, scale: float) -> Any:
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.metrics import l1_distance, l2_distance
+
+    make_laplace, make_gaussian = load()
     domain = vector_domain(atom_domain(T="i64"))
     if kind == "laplace":
         return make_laplace(domain, l1_distance(T="i64"), scale=scale)
