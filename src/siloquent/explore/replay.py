@@ -49,7 +49,7 @@ def renderings(session: Session, schema: TableSchema, stored: Stored) -> Iterato
     meaning = meaning_of(query, schema)
     if TOP_ALONE in meaning and not _was_asked_as(session, schema, stored, schema.digest, {meaning}):
         return
-    with lifted():
+    with lifted(paid=stored.event):
         course = chart(query, schema, left=limit_of_budget(schema.budget))
     if course.second is None:
         yield rendered(assemble(Progress(course).with_step(course.first, stored, True)))
@@ -69,7 +69,7 @@ def renderings(session: Session, schema: TableSchema, stored: Stored) -> Iterato
 
 def _second(course: Course, first: Stored, stored: Stored) -> Progress:
     progress = Progress(course).with_step(course.first, first, True)
-    with lifted():
+    with lifted(paid=stored.event):
         step = after(course, progress.values, progress.chosen, left=course.limit)
     if step is None:
         raise LedgerError("This first step has no second one.")

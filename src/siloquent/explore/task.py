@@ -22,7 +22,7 @@ from siloquent.explore.spec import Answer, Query, render
 from siloquent.explore.spec.measured import OTHER_ROWS, payload_of
 from siloquent.explore.spec.spelled import as_declared
 from siloquent.ledger import Account, Permit, Stored
-from siloquent.privacy import Cost, digits
+from siloquent.privacy import FREE, Cost, digits
 from siloquent.session import limit_of_budget
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
     limit = limit_of_budget(schema.budget)
     asked = charge_of(session, query, account, key=key, max_cost=max_cost)
     held = asked.held(session)
-    with lifted(held is not None):
+    with lifted(held is not None, paid=FREE if held is None else held.event):
         return _answered(session, query, asked, held, limit)
 
 
@@ -131,17 +131,19 @@ def _second(session: Session, progress: Progress, asked: Charge, limit: Cost) ->
     A failure after the reservation is not a refusal: it is raised, and says what was spent.
     """
     try:
-        step = after(progress.course, progress.values, progress.chosen, left=limit)
+        held = asked.held(session)
+        with lifted(held is not None, paid=FREE if held is None else held.event):
+            step = after(progress.course, progress.values, progress.chosen, left=limit)
         if step is None:
             return progress.stopped_by("no group was large enough or reported: nothing more was asked, or paid")
         earlier = _earlier(session, progress.course.query, asked.account)
         drawn = step if asked.max_cost is None else with_reuse(step, earlier)
         if too_dear := asked.too_dear(session, drawn.event):
             return progress.stopped_by(f"{_KEPT}: {too_dear.detail}")
-        held = _reserved(session, progress, step, asked, earlier, asked.held(session))
+        taken = _reserved(session, progress, step, asked, earlier, asked.held(session))
     except (BudgetExceeded, RequestError) as refused:
         return progress.stopped_by(f"{_KEPT}: {refused.detail}")
-    return progress.with_step(*_settled(session, progress, *held, asked, earlier.changed))
+    return progress.with_step(*_settled(session, progress, *taken, asked, earlier.changed))
 
 
 def explain(session: Session, query: Query) -> Explanation | CompositeExplanation:

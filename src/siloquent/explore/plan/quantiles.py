@@ -18,6 +18,7 @@ from siloquent.explore.measure.quantile import Ranked, each_beta, price_exponent
 from siloquent.explore.measure.ranks import price_ranks
 from siloquent.explore.plan.compiled import Compiled
 from siloquent.explore.plan.keys import keys_of, value_key
+from siloquent.explore.plan.limits import are_lifted, standing, was_paid
 from siloquent.explore.plan.lookups import resolved
 from siloquent.explore.plan.planner import (
     MOST_UNITS,
@@ -30,6 +31,7 @@ from siloquent.explore.plan.planner import (
     fullest,
 )
 from siloquent.explore.plan.predicates import compile_keys
+from siloquent.explore.plan.space import MAX_TRUTHS, Key, Space, max_truths, tests_in
 from siloquent.explore.spec.aggregates import Quantile, Ranks
 from siloquent.explore.spec.query import Accuracy, GroupBy, Query, SomeGroups, Spend
 from siloquent.explore.spec.sql import EVERY_ROW
@@ -52,10 +54,21 @@ def plan_quantile(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
         UnknownName, RequestError: the query does not fit the declaration.
         AccuracyUnreachable: ``left`` would not pay for it.
     """
+    assert isinstance(query.aggregate, Quantile)
+    attribute = _ordered(schema.domain[query.aggregate.attribute])
+    found = _planned(query, schema, _compiled(query, schema, attribute), left)
+    if not are_lifted() or found.compiled.value_step == 1 or attribute.steps > MOST_CELLS or was_paid(found.event):
+        return found
+    with suppress(RequestError):  # one of every value, planned before a bound that there is now
+        finer = _planned(query, schema, _of_every_value(query, schema, attribute), left)
+        return finer if was_paid(finer.event) else found
+    return found
+
+
+def _planned(query: Query, schema: TableSchema, compiled: Compiled, left: Cost) -> Plan:
     aggregate = query.aggregate
     assert isinstance(aggregate, Quantile)
-    attribute = _ordered(schema.domain[aggregate.attribute])
-    compiled = _compiled(query, schema, attribute)
+    attribute = schema.domain[aggregate.attribute]
     if all((part.column < 0).all() for part in compiled.parts):
         raise RequestError(
             f"No row can meet this condition and have a value of {attribute.name!r}, so there is no quantile.",
@@ -177,7 +190,29 @@ def _ordered(attribute: Attribute) -> Attribute:
 
 
 def _compiled(query: Query, schema: TableSchema, attribute: Attribute) -> Compiled:
-    """Counts of every declared value in each group, side by side; its answers are the groups."""
+    """Counts of every declared value in each group, side by side; its answers are the groups. Of steps if too many."""
+    if attribute.steps <= MOST_CELLS:
+        try:
+            with standing():
+                return _of_every_value(query, schema, attribute)
+        except RequestError:  # too many cells: the same is found below, with fewer
+            if max_truths.get() < MAX_TRUTHS and _have_room(query, schema, attribute):
+                raise
+    query, keys, chosen = _groups(query, schema, attribute)
+    alone = compile_keys(keys, value_key(attribute, attribute.steps), query, schema, chosen=chosen)
+    block = alone.parts[0].block
+    others = block.size // block.shape[block.attributes.index(attribute.name)]
+    step = _step_for(attribute, MOST_CELLS // (2 * others))
+    return compile_keys(keys, value_key(attribute, step), query, schema, chosen=chosen, step=step)
+
+
+def _of_every_value(query: Query, schema: TableSchema, attribute: Attribute) -> Compiled:
+    query, keys, chosen = _groups(query, schema, attribute)
+    return compile_keys(keys, value_key(attribute, 1), query, schema, chosen=chosen)
+
+
+def _groups(query: Query, schema: TableSchema, attribute: Attribute) -> tuple[Query, list[Key], tuple[int, ...] | None]:
+    """``query`` with its lookups, the keys of its groups, and the groups that are wanted."""
     query = resolved(query, schema)
     workload = query.workload
     every = workload.all_groups if isinstance(workload, SomeGroups) else workload
@@ -186,15 +221,22 @@ def _compiled(query: Query, schema: TableSchema, attribute: Attribute) -> Compil
             "Quantiles are asked for groups.", fix=f"SELECT MEDIAN({plain_name(attribute.name)}) behind GROUP BY"
         )
     keys = keys_of(every, schema.domain) if isinstance(every, GroupBy) else []
-    chosen = workload.chosen if isinstance(workload, SomeGroups) else None
-    if attribute.steps <= MOST_CELLS:
-        with suppress(RequestError):  # too many cells: the same is found below, with fewer
-            return compile_keys(keys, value_key(attribute, 1), query, schema, chosen=chosen)
-    alone = compile_keys(keys, value_key(attribute, attribute.steps), query, schema, chosen=chosen)
-    block = alone.parts[0].block
-    others = block.size // block.shape[block.attributes.index(attribute.name)]
-    step = _step_for(attribute, MOST_CELLS // (2 * others))
-    return compile_keys(keys, value_key(attribute, step), query, schema, chosen=chosen, step=step)
+    return query, keys, workload.chosen if isinstance(workload, SomeGroups) else None
+
+
+def _have_room(query: Query, schema: TableSchema, attribute: Attribute) -> bool:
+    """Whether every value has a cell where no stranger asks: a price of steps would be that of another answer."""
+    query, keys, _ = _groups(query, schema, attribute)
+    tests = [] if query.where is None else list(tests_in(query.where))
+    ours = max_truths.set(MAX_TRUTHS)
+    try:
+        with standing():
+            Space(tests, schema.domain, [*keys, value_key(attribute, 1)])
+    except RequestError:
+        return False
+    finally:
+        max_truths.reset(ours)
+    return True
 
 
 def _step_for(attribute: Attribute, most: int) -> int:
