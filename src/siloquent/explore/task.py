@@ -146,16 +146,20 @@ def _second(session: Session, progress: Progress, asked: Charge, limit: Cost) ->
     return progress.with_step(*_settled(session, progress, *taken, asked, earlier.changed))
 
 
-def explain(session: Session, query: Query) -> Explanation | CompositeExplanation:
+def explain(session: Session, query: Query, *, key: str | None = None) -> Explanation | CompositeExplanation:
     """What ``query`` would cost and how it would be answered: the plan of ``answer``, without touching data.
 
+    Args:
+        key: That of ``answer``: what was charged under it before is explained whatever is refused now.
     Raises:
         As ``answer``, but for a budget that is too small, which is explained.
     """
     schema = session.schema(query.table)
     query = as_declared(query, schema)
     account = session.account(query.table)
-    course = chart(query, schema, left=limit_of_budget(schema.budget))
+    held = charge_of(session, query, account, key=key).held(session)
+    with lifted(held is not None, paid=FREE if held is None else held.event):
+        course = chart(query, schema, left=limit_of_budget(schema.budget))
     sizes = sizes_in_words(course)
     earlier = _earlier(session, query, account)
     course = replace(course, first=with_reuse(course.first, earlier))

@@ -39,13 +39,13 @@ class Planners:
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="siloquent-plans")
         self.ended = 0
 
-    async def price_question(self, person: Person, sql: str) -> dict[str, Any]:
-        """The explanation of ``sql``.
+    async def price_question(self, person: Person, sql: str, *, key: str | None = None) -> dict[str, Any]:
+        """The explanation of ``sql``; ``key``: of the ledger, under which it may have been charged before.
 
         Raises:
             SiloquentError, Refused: it cannot be answered, or takes too much to plan.
         """
-        return await self._turns.run(person.name, lambda: self._threads.submit(self._ask, Order(person, sql)))
+        return await self._turns.run(person.name, lambda: self._threads.submit(self._ask, Order(person, sql, key)))
 
     async def price_job(self, person: Person, task: str, spec: dict[str, Any]) -> dict[str, Any]:
         """The plan of a job, with its price.
@@ -110,11 +110,12 @@ class _Planner:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(_PRELOADED)  # once imported for all of them, also for those after a killed one
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(
-            target=serve, args=(theirs, folder, max_bytes), name="siloquent-planner", daemon=True
-        )
-        self._process.start()
-        theirs.close()
+        process = context.Process(target=serve, args=(theirs, folder, max_bytes), name="siloquent-planner", daemon=True)
+        try:
+            process.start()
+        finally:
+            theirs.close()
+        self._process = process  # only now: one that did not start cannot be ended
         if not self._pipe.poll(START_SECONDS):
             self.end()
             raise TimeoutError("a planner did not start")

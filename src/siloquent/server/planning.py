@@ -30,10 +30,14 @@ MAX_TRUTHS = 10**8
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be priced, and for whom: a question's ``sql``, or a job's ``task`` and ``spec``."""
+    """What is to be priced, and for whom: a question's ``sql``, or a job's ``task`` and ``spec``.
+
+    ``key``: of the ledger, under which the question may have been charged before.
+    """
 
     person: Person
     sql: str = ""
+    key: str | None = None
     task: str = ""
     spec: dict[str, Any] | None = None
 
@@ -71,12 +75,13 @@ def _priced(sessions: Sessions, order: Order, folder: Path) -> dict[str, Any] | 
 
 
 def _question(session: Session, order: Order) -> dict[str, Any]:
-    from siloquent.explore import parse, reading
+    from siloquent.explore import explain, offering, parse, reading
 
     with reading(session, order.sql, may_see=order.person.may_see):
         query = parse(order.sql)
     require_declared(session, order.person, query.table)
-    found: dict[str, Any] = session.explain(query).to_json()
+    with offering(session, query):
+        found: dict[str, Any] = explain(session, query, key=order.key).to_json()
     return found
 
 

@@ -197,7 +197,9 @@ def _compiled(query: Query, schema: TableSchema, attribute: Attribute) -> Compil
                 return _of_every_value(query, schema, attribute)
         except RequestError:  # too many cells: the same is found below, with fewer
             if max_truths.get() < MAX_TRUTHS and _have_room(query, schema, attribute):
-                raise
+                if not are_lifted():
+                    raise
+                return _of_every_value(query, schema, attribute)
     query, keys, chosen = _groups(query, schema, attribute)
     alone = compile_keys(keys, value_key(attribute, attribute.steps), query, schema, chosen=chosen)
     block = alone.parts[0].block

@@ -74,7 +74,7 @@ async def answered(
 
     async with house.room.place(person.token):
         # Where plans are bounded: what is too large to plan never comes to a thread that reads rows.
-        plan = await house.planners.price_question(person, sql)
+        plan = await house.planners.price_question(person, sql, key=ledger_key_of(person.name, key))
         document = await _in_its_slot(house, person, _slot_length(house, plan), work)
         # The answer is in the ledger: where the store is locked or full, its key finds it there.
         with suppress(sqlite3.Error):

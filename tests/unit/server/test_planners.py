@@ -1,0 +1,37 @@
+"""A planner that could not start once starts at the next question."""
+
+from __future__ import annotations
+
+import asyncio
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from journeys.served import clinic_workspace
+from siloquent.server.planners import Planners
+from siloquent.server.tokens import Person
+
+ANALYST = Person("t", "ana", "analyst", (), 0)
+QUESTION = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 300"
+
+
+def test_a_process_that_did_not_start_takes_no_place_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Planners(clinic_workspace(tmp_path / "clinic"), count=1, seconds=60, max_bytes=2**32)
+
+    def fails(_: Any) -> None:
+        raise OSError("no more processes")
+
+    async def ask() -> dict[str, Any]:
+        return await made.price_question(ANALYST, QUESTION)
+
+    try:
+        with monkeypatch.context() as failing:
+            failing.setattr(ForkServerProcess, "start", fails)
+            for _ in range(2):
+                with pytest.raises(OSError, match="no more processes"):
+                    asyncio.run(ask())
+        assert asyncio.run(ask())["alpha"] == "300"
+    finally:
+        made.close()

@@ -1,0 +1,47 @@
+"""A planner prices what was charged before under its key, whatever it refuses to plan anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import siloquent as sq
+from journeys.served import clinic_workspace
+from siloquent.errors import KeyReused, RequestError
+from siloquent.explore.plan import planner, space
+from siloquent.server.desk import Sessions
+from siloquent.server.planning import Order, _priced
+from siloquent.server.routes.answers import ledger_key_of
+from siloquent.server.tokens import Person
+
+ANALYST = Person("t", "ana", "analyst", (), 0)
+QUESTION = "SELECT ward, COUNT(*) FROM visits WHERE age > 30 GROUP BY ward ERROR 300"
+
+
+@pytest.mark.parametrize("is_measured", [True, False])
+def test_what_was_charged_under_a_key_is_never_too_large_to_plan(
+    tmp_path: Path, is_measured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, key = clinic_workspace(tmp_path / "clinic"), ledger_key_of(ANALYST.name, "monday")
+    with sq.open(folder, analyst=ANALYST.name) as session, monkeypatch.context() as failing:
+        if not is_measured:
+            failing.setattr("siloquent.explore.task.measure", lambda *given: 1 / 0)
+        try:
+            session.ask(QUESTION, key=key)
+        except ZeroDivisionError:
+            assert not is_measured
+    planner._workloads._values.clear()
+    sessions, lower = Sessions(folder), space.max_truths.set(0)  # as a version with a tighter bound
+    try:
+        assert isinstance(_priced(sessions, Order(ANALYST, QUESTION), folder), RequestError)
+        other = _priced(sessions, Order(ANALYST, QUESTION, ledger_key_of(ANALYST.name, "tuesday")), folder)
+        assert isinstance(other, RequestError)
+        found = _priced(sessions, Order(ANALYST, QUESTION, key), folder)
+        assert isinstance(found, dict)
+        assert found["cells"]
+        reused = _priced(sessions, Order(ANALYST, QUESTION.replace("300", "301"), key), folder)
+        assert isinstance(reused, KeyReused)
+    finally:
+        space.max_truths.reset(lower)
+        sessions.close()
