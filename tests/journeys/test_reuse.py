@@ -156,7 +156,7 @@ def test_nothing_is_drawn_across_versions_and_the_price_says_why(clinic: Clinic)
     explained = later.explain(YOUNG)
     assert explained.price > 0
     assert explained.to_json()["notes"] == [
-        "the rows are declared as version 2: earlier answers are about others, and are not drawn from"
+        "the rows are declared as version 2: answers about other versions are not drawn from"
     ]
     assert later.ask(YOUNG).accuracy.label == "fresh"
     assert later.explain(YOUNG).to_json()["notes"] == []

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from siloquent.server.planning import Order, serve
-from siloquent.server.problems import too_dear_to_plan
+from siloquent.server.problems import no_planner, too_dear_to_plan
 from siloquent.server.tokens import Person
 from siloquent.server.turns import Turns
 
@@ -85,7 +85,11 @@ class Planners:
 
     def _told(self, planner: _Planner, order: Order) -> Any:
         if not planner.is_alive:
-            planner.start(self._folder, self._max_bytes)
+            try:
+                planner.start(self._folder, self._max_bytes)
+            except (EOFError, OSError, TimeoutError):
+                planner.end()
+                raise no_planner() from None
         try:
             return planner.ask(order, self._seconds)
         except (EOFError, OSError, TimeoutError):  # too long, or ended by the system for its memory
@@ -117,7 +121,6 @@ class _Planner:
             theirs.close()
         self._process = process  # only now: one that did not start cannot be ended
         if not self._pipe.poll(START_SECONDS):
-            self.end()
             raise TimeoutError("a planner did not start")
         self._pipe.recv()
 

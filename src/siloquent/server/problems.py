@@ -64,6 +64,17 @@ def too_dear_to_plan() -> Refused:
     )
 
 
+def no_planner() -> Refused:
+    """The answer while no process to find a price with can be started: the machine is out of memory, or very busy."""
+    return Refused(
+        503,
+        "too_slow",
+        "No process to find the price with has started in time.",
+        fix="send it again in a minute",
+        headers={"Retry-After": "60"},
+    )
+
+
 def document(problem: Problem, headers: dict[str, str] | None = None) -> Response:
     """``problem`` as a response."""
     return JSONResponse(problem.to_json(), problem.http_status, headers=headers, media_type=MEDIA)

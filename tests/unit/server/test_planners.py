@@ -1,4 +1,4 @@
-"""A planner that could not start once starts at the next question."""
+"""Processes that find prices: where none starts, the request is told so, and the next one starts it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from journeys.served import clinic_workspace
+from siloquent.server import planners
 from siloquent.server.planners import Planners
+from siloquent.server.planning import Order
+from siloquent.server.problems import Refused
 from siloquent.server.tokens import Person
 
 ANALYST = Person("t", "ana", "analyst", (), 0)
@@ -30,8 +33,18 @@ def test_a_process_that_did_not_start_takes_no_place_for_ever(tmp_path: Path, mo
         with monkeypatch.context() as failing:
             failing.setattr(ForkServerProcess, "start", fails)
             for _ in range(2):
-                with pytest.raises(OSError, match="no more processes"):
+                with pytest.raises(Refused) as refused:
                     asyncio.run(ask())
+                assert (refused.value.problem.http_status, refused.value.problem.code) == (503, "too_slow")
         assert asyncio.run(ask())["alpha"] == "300"
     finally:
         made.close()
+
+
+def test_a_process_that_starts_too_slowly_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planners, "START_SECONDS", 0)
+    made = Planners(tmp_path, count=1, seconds=1, max_bytes=2**33)
+    with pytest.raises(Refused) as refused:
+        made._ask(Order(ANALYST, QUESTION))
+    assert (refused.value.problem.http_status, refused.value.problem.code) == (503, "too_slow")
+    made.close()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
 from siloquent.explore.plan.atoms import atom, values_of
+from siloquent.explore.plan.limits import passes
 from siloquent.explore.spec.forms import attribute_of
 from siloquent.explore.spec.predicate import (
     Arithmetic,
@@ -118,7 +119,7 @@ def _changes(coded: Coded, stretches: Integers, expression: Expression, attribut
     while True:
         codes = coded(points)
         changed = codes[1:] != codes[:-1]
-        if np.count_nonzero(changed) > MAX_CUTS:
+        if passes(int(np.count_nonzero(changed)), MAX_CUTS):
             raise _refused(expression, attribute, f"change at more than {MAX_CUTS:,} places")
         gaps = np.flatnonzero(changed & (np.diff(points) > 1))
         if not len(gaps):
