@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -126,3 +127,28 @@ def test_a_private_table_is_not_joined(ready: Types) -> None:
     refused = ready("explain", "SELECT COUNT(*) FROM visits JOIN people USING (patient) ERROR 100", "--json").document
     assert "Only public tables are joined" in refused["detail"]
     assert "public/people.toml" in refused["fix"]
+
+
+def test_check_counts_rows_that_the_public_table_does_not_list(owner: Person, ready: Types) -> None:
+    def found() -> list[tuple[int, str]]:
+        (report,) = ready("check", "visits", "--json").document["tables"]
+        return [(one["count"], one["sentence"]) for one in report["findings"] if "wards" in one["subject"]]
+
+    assert found() == [(600, "600 rows refer to nothing in wards.")], "those of the ward =1+1"
+    (owner.folder / "data" / "wards.csv").write_text(ROWS.replace("B,south,20\n", ""))
+    assert found() == [(1_500, "1,500 rows refer to nothing in wards.")]
+
+
+def test_a_backup_holds_public_tables_so_that_answers_are_verified_from_it(owner: Person, ready: Types) -> None:
+    answer = ready("ask", REGIONS, "--yes", "--json").document
+    (owner.folder / "public" / "people.csv").write_text("somebody")
+    made = ready("backup", str(owner.folder.parent / "kept"), "--json").document
+    assert {"data", "public/people.csv"} <= set(made["left_out"])
+    inside = {str(one.relative_to(made["folder"])) for one in Path(made["folder"]).rglob("*") if one.is_file()}
+    assert {"public/wards.toml", "data/wards.csv"} <= inside
+    assert not inside & {"public/people.csv", "data/visits.csv"}
+    restored = owner.folder.parent / "restored"
+    assert ready("restore", made["folder"], str(restored)).status == 0
+    adopt = ("--workspace", str(restored), "ledger", "adopt", "--statement", "this is the newest copy")
+    assert ready(*adopt).status == 0
+    assert ready("--workspace", str(restored), "verify", answer["id"], "--json").document["compared"] is True

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from siloquent.cli.commands import Options, command
-from siloquent.errors import LedgerError, RequestError, WorkspaceError
+from siloquent.errors import LedgerError, RequestError, SchemaError, WorkspaceError
 from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ KEPT = frozenset(
     ("siloquent.toml", "schemas", "releases", "collections", "catalogue", "bundle", "prices.toml", "server.sqlite")
 )
 """What a workspace is made of. Everything else may hold rows, and is left out unless asked for: backups travel."""
+PUBLIC = "public"
+"""The folder that declares public tables: without them and their rows no answer that joined one can be verified."""
 _HOW_TO = "docs/how-to/restore-a-backup.md"
 
 
@@ -119,18 +121,51 @@ def _fill(building: Path, workspace: Workspace, *, with_rows: bool) -> tuple[int
         if one.name in passing or one.name.endswith(_SQLITE_ENDS):
             continue
         # The key of the marks of sources says which rows an entry is about: it stays with the rows.
-        if one.name not in KEPT and one.name != workspace.ledger and not with_rows:
+        if one.name == PUBLIC and one.is_dir() and not with_rows:
+            left_out += _copy_declarations(one, building / one.name)
+        elif one.name not in KEPT and one.name != workspace.ledger and not with_rows:
             left_out.append(one.name)
         elif one.suffix == ".sqlite" or one.name == workspace.ledger:
             _copy_database(one, building / one.name)
         else:
             _copy(one, building / one.name)
+    if not with_rows:
+        _copy_public_rows(workspace, building)
     if "://" in workspace.ledger:
         _dump(workspace.ledger, building / DUMP)
         return checkpoint.seq, left_out
     if not (building / workspace.ledger).is_file():
         raise LedgerError("The ledger's file is not in the workspace.", fix="siloquent doctor")
     return _verified(building / workspace.ledger, checkpoint), left_out
+
+
+def _copy_declarations(source: Path, target: Path) -> list[str]:
+    """Copy the table files of ``source``; the names of its other files, which may hold rows."""
+    target.mkdir(mode=0o700)
+    left_out = []
+    for one in sorted(source.iterdir()):
+        if one.suffix == ".toml" and one.is_file():
+            _copy(one, target / one.name)
+        else:
+            left_out.append(f"{source.name}/{one.name}")
+    return left_out
+
+
+def _copy_public_rows(workspace: Workspace, building: Path) -> None:
+    """Copy the rows of public tables, which hold nothing private; but no file that a private table names, too."""
+    from siloquent.data.sources.files import source_file
+    from siloquent.schema.public import parse_public
+
+    private = [one.read_text(encoding="utf-8", errors="replace") for one in workspace.schemas.glob("*.toml")]
+    for declared in sorted((workspace.folder / PUBLIC).glob("*.toml")):
+        with suppress(SchemaError, OSError, UnicodeDecodeError, ValueError):  # questions tell what is wrong
+            table = parse_public(declared.read_text(encoding="utf-8"))
+            text = table.source.partition(":")[2]
+            rows = Path(source_file(text, workspace.folder, table=table.name).path)
+            target = building / rows.relative_to(workspace.folder.resolve())
+            if not target.exists() and not any(rows.name in words for words in private):
+                target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                _copy(rows, target)
 
 
 def _copy(source: Path, target: Path) -> None:

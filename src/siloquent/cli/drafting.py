@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MOST_ROWS, MOST_BYTES = 200_000, 2**28
 MOST_GRID_STEPS = 10**11  # a table may have 2^40
 MOST_COLUMNS = 4_096
+DECIMAL_COMMA = r"^-?[0-9]+,[0-9]+$"
 _REREAD = "write the file as UTF-8 CSV with a header line and as many columns in every line, or as Parquet"
 MOST_VALUES, MOST_DECIMALS, MOST_TEXT_BYTES = 100, 4, 4000
 
@@ -69,22 +70,42 @@ def _batches(file: Path) -> Iterator[pa.RecordBatch]:
 
         yield from read_parquet(file).to_batches(max_chunksize=10_000)
     else:
+        import pyarrow as pa
         import pyarrow.csv as csv
 
         # Cells and names as the reader of private rows takes them: an empty cell is NULL, quoted or not.
         names, delimiter, packed = _header(file)
         if len(names) > MOST_COLUMNS:
             raise RequestError(f"{file.name} has more than {MOST_COLUMNS:,} columns.", fix=_REREAD)
-        with (
-            open(file, "rb") as raw,
-            gzip.open(raw) if packed else raw as opened,  # allowed: a stream, cut early
-        ):
-            yield from csv.open_csv(  # allowed: as above, and few columns
-                opened,
-                read_options=csv.ReadOptions(column_names=names, skip_rows=1),
-                parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-                convert_options=csv.ConvertOptions(null_values=[""], strings_can_be_null=True),
-            )
+
+        def read(types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
+            with (
+                open(file, "rb") as raw,
+                gzip.open(raw) if packed else raw as opened,  # allowed: a stream, cut early
+            ):
+                yield from csv.open_csv(  # allowed: as above, and few columns
+                    opened,
+                    read_options=csv.ReadOptions(column_names=names, skip_rows=1),
+                    parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+                    convert_options=csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True),
+                )
+
+        codes = _codes(_first(read(dict.fromkeys(names, pa.binary()))))
+        yield from read(dict.fromkeys(codes, pa.string()))
+
+
+def _codes(batches: list[pa.RecordBatch]) -> set[str]:
+    """The columns of whole numbers with leading zeros: a postcode is no number, and as one would lose them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table = pa.Table.from_batches(batches)
+    return {
+        name
+        for name, column in zip(table.column_names, table.columns, strict=True)
+        if pc.any(pc.match_substring_regex(column, "^0[0-9]+$")).as_py()
+        and pc.all(pc.match_substring_regex(column, "^[0-9]+$")).as_py()
+    }
 
 
 def _header(file: Path) -> tuple[list[str], str, bool]:
@@ -140,7 +161,9 @@ def _doubts(name: str, column: pa.ChunkedArray) -> Iterator[str]:
     for count, kind in ((numbers, "numbers"), (moments, "dates")):
         if len(known) / 2 < count < len(known):
             yield f"{count:,} of {len(known):,} cells are {kind}: as that type, the others are read as NULL"
-    if len(pc.unique(known)) > MOST_VALUES and not _looks_like_id(name):
+    if len(known) and pc.all(pc.match_substring_regex(known, DECIMAL_COMMA)).as_py():
+        yield 'numbers with a decimal comma: write the file with 2.72 for 2,72, then type = "real"'
+    elif len(pc.unique(known)) > MOST_VALUES and not _looks_like_id(name):
         yield 'too many different values for a category: type = "id" if these name people or things'
 
 

@@ -83,7 +83,9 @@ def show_sketch(screen: Screen, sketch: Sketch, folder: Path | None) -> None:
     classes, rows, width = sketch.plan.shape
     noise = math.sqrt(float(sketch.variance) * rows) / sketch.per_record
     names = [label(value) for value in sketch.plan.labels] or ["all"]
-    sizes = ["not released"] * classes if sketch.sizes is None else [f"{size:,}" for size in sketch.sizes]
+    sizes = ["not released"] * classes
+    if sketch.sizes is not None:  # some counts of records are far less exact than the sums beside them
+        sizes = [f"{size:,} +- {_three(math.sqrt(float(sketch.size_variance)))}" for size in sketch.sizes]
     screen.table(
         [("class" if classes > 1 else "records", LEFT), ("about", RIGHT)], list(zip(names, sizes, strict=True))
     )

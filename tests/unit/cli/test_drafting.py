@@ -149,3 +149,15 @@ def test_a_header_with_a_double_quote_is_to_be_renamed(tmp_path: Path, capsys: p
     said = capsys.readouterr().err
     assert "not 'say \"hi\"'" in said
     assert "Fix: rename the column" in said
+
+
+def test_codes_with_leading_zeros_are_categories_and_a_decimal_comma_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    lines = [f'0{i % 3}067,{i},"{i},5{i % 7}"\n' for i in range(300)]
+    file.write_text("plz,meters,euro\n" + "".join(lines))
+    text = draft_schema(file, name="visits", source="csv:rows.csv")
+    schema = parse_schema(text)
+    assert schema.domain["plz"].values == ("00067", "01067", "02067")
+    assert schema.domain["meters"].kind == "integer"
+    before = text[: text.index('name = "euro"')].splitlines()[-2]
+    assert "decimal comma" in before

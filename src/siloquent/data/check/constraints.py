@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 from sqlglot import exp
 
-from siloquent.data.bounding import as_read
+from siloquent.data.bounding import as_read, bounded_rows
 from siloquent.data.check.report import Finding
 from siloquent.data.engines.base import Engine
 from siloquent.data.places import Column, name, real, try_cast, whole
@@ -21,8 +22,10 @@ from siloquent.schema import (
     Key,
     Place,
     TableSchema,
+    Unit,
 )
 from siloquent.schema.constraints import words
+from siloquent.schema.public_table import PublicTable
 from siloquent.schema.reading import read_moment
 
 MOST_CANDIDATES = 10**9
@@ -69,6 +72,7 @@ class _Checker:
 
     def __init__(self, schema: TableSchema, columns: Sequence[Column], engine: Engine) -> None:
         self._domain, self._columns, self._engine = schema.domain, columns, engine
+        self._public = {table.name: table for table in schema.public}
 
     def findings(self, constraint: Constraint, subject: str, others: Others) -> Iterator[Finding]:
         if isinstance(constraint, ForeignKey):
@@ -155,6 +159,10 @@ class _Checker:
         return name(self._column(place.attribute).read_name, "t1" if alone else f"t{place.tuple_variable}")
 
     def _foreign(self, constraint: ForeignKey, subject: str, others: Others) -> Iterator[Finding]:
+        if constraint.table in self._public:
+            if count := self._without_public(constraint.columns[0], self._public[constraint.table]):
+                yield _refers_to_nothing(constraint.table, subject, count)
+            return
         if constraint.table not in others:
             sentence = f"The table {constraint.table} is not at hand."
             yield Finding("not_checked", subject, 0, sentence, f"declare {constraint.table} in the same workspace")
@@ -182,14 +190,22 @@ class _Checker:
         )
         missing = missing.where(_known(name("key", "mine")), exp.not_(_known(name("value", "referenced"))))
         if count := self._count(missing):
-            sentence = f"{number_of(count, 'row refers', 'rows refer')} to nothing in {constraint.table}."
-            yield Finding(
-                "violated",
-                subject,
-                count,
-                sentence,
-                f"add what is missing to {constraint.table}, or leave the constraint out",
-            )
+            yield _refers_to_nothing(constraint.table, subject, count)
+
+    def _without_public(self, key: str, public: PublicTable) -> int:
+        """Rows whose key ``public`` does not list, each key as questions read it; rows without one refer to nothing."""
+        column = self._column(key)
+        met = np.append(public.known, True)  # the last is place -1: a row without a key that counts
+        if column.attribute.null == "cell":
+            met[column.attribute.size - 1] = True
+        places = bounded_rows([column], Unit("row"), salt="", wanted=[column])
+        return sum(int((~met[np.asarray(batch.column(0))]).sum()) for batch in self._engine.batches(places))
+
+
+def _refers_to_nothing(table: str, subject: str, count: int) -> Finding:
+    sentence = f"{number_of(count, 'row refers', 'rows refer')} to nothing in {table}."
+    fix = f"add what is missing to {table}, or leave the constraint out"
+    return Finding("violated", subject, count, sentence, fix)
 
 
 def _fix(constraint: FunctionalDependency | DenialConstraint | Key) -> str:

@@ -138,7 +138,7 @@ def _finding(kind: str, column: Column, count: int, table: str) -> Finding:
 
 _FORMS = {
     "integer": "write numbers as 12, -3.5 or 1e3",
-    "real": "write numbers as 12, -3.5 or 1e3",
+    "real": "write numbers as 12, -3.5 or 1e3, with a decimal point",
     "boolean": "write true or false, yes or no, 1 or 0",
     "date": "write dates as 2024-01-31",
     "datetime": "write moments as 2024-01-31 10:00:00, without a zone or in UTC",

@@ -246,14 +246,42 @@ def check_comparable(left: Values, right: Values, op: str) -> None:
 
 def _as_the_other(left: Values, right: Values) -> str:
     """How the constant is written so that it is of the other side's kind: 30 instead of '30'."""
-    for values, other in ((left, right), (right, left)):
-        if values.kind == "text" and values.choices is None and other.kind == "number":
-            text = str(values.data[0])
-            with suppress(ArithmeticError):
-                if Decimal(text).is_finite():
-                    return f"{Decimal(text):f}"
-            return "30"
-    return "DATE '2024-01-31', or 'text'"
+    constant, other = sorted(((left, right), (right, left)), key=lambda sides: _guess(sides[0]))[0]
+    text = _written(constant)
+    if other.kind == "number":
+        with suppress(ArithmeticError):
+            if Decimal(text).is_finite():
+                return f"{Decimal(text):f}"
+    if other.kind == "truth":
+        return _TRUTHS.get(text.casefold(), "TRUE or FALSE")
+    if other.kind == "text":
+        return "'{}'".format(_listed(text, other).replace("'", "''"))
+    return _EXAMPLES.get(other.kind, "30")
+
+
+_EXAMPLES = {"day": "DATE '2024-01-31'", "moment": "TIMESTAMP '2024-01-31 10:30:00'"}
+_TRUTHS = dict.fromkeys(("1", "true", "t", "yes", "y"), "TRUE") | dict.fromkeys(("0", "false", "f", "no", "n"), "FALSE")
+
+
+def _guess(values: Values) -> int:
+    """How surely a side of a comparison is its constant, surest first, as far as its values show."""
+    surely = (values.fixed is not None, values.kind == "text" and values.choices is None, values.kind == "truth")
+    return surely.index(True) if True in surely else len(surely)
+
+
+def _written(values: Values) -> str:
+    """A constant as text; a truth value as SQL writes it."""
+    if values.fixed is not None:
+        exact = values.fixed
+        return str(exact.numerator) if exact.denominator == 1 else f"{float(exact):g}"
+    return str(values.data[0]).upper() if values.kind == "truth" else str(values.data[0])
+
+
+def _listed(text: str, other: Values) -> str:
+    """The declared value that ``text`` stands for: a postcode that was written as a number has lost its zeros."""
+    known = other.choices.values if other.choices is not None else ()
+    near = (value for value in known if value.lstrip("0") == text.lstrip("0") and value.isascii())
+    return text if text in known else next(near, text)
 
 
 def _as_date(values: Values, other: Values) -> Values:

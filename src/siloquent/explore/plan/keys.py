@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -26,6 +27,8 @@ from siloquent.schema import Attribute, Domain
 
 MOST_WEIGHTS = 25 * 10**6
 MOST_DATES = 10_000
+MOST_OFFERED = 30
+"""Groups of a number that a fix proposes."""
 MAX_VALUES = 8 * 10**6
 """Of the attributes of all keys together."""
 
@@ -81,7 +84,8 @@ def _key(expression: Expression, domain: Domain) -> Key:
         if not attribute.edges:
             raise RequestError(
                 f"Attribute {attribute.name!r} is a number without declared bins, so it cannot be grouped by as it is.",
-                fix=f"GROUP BY {plain_name(attribute.name)} // 10, or bins = {{ width = .. }} in its declaration",
+                fix=f"GROUP BY {plain_name(attribute.name)} // {_width(attribute)}, or bins = {{ width = .. }} in its "
+                "declaration",
             )
         return Key(attribute.name, _bins(attribute), tuple(attribute.bin_labels()), attribute.name)
     if not attribute.is_countable or (attribute.is_temporal and attribute.steps > MOST_DATES):
@@ -90,6 +94,18 @@ def _key(expression: Expression, domain: Domain) -> Key:
     groups = np.append(np.arange(attribute.size), -1)
     labels = tuple(attribute.label(i) for i in range(attribute.size))
     return Key(attribute.name, Runs.of(groups), labels, attribute.name)
+
+
+def _width(attribute: Attribute) -> str:
+    """A round width that makes some groups of a number: tens of an age, single phases of 1 to 3."""
+    grid = Decimal(attribute.grid)  # type: ignore[arg-type]
+    span = attribute.steps * Fraction(grid)
+    width = Decimal(1)
+    while span > width * MOST_OFFERED:
+        width *= 10
+    while span < width * 2 and width > grid:
+        width /= 10
+    return f"{max(width, grid):f}"
 
 
 def value_key(attribute: Attribute, step: int) -> Key:

@@ -6,9 +6,10 @@ hold do not count, as in SQL's inner join. Private tables are not joined: see do
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
-from siloquent.errors import RequestError
+from siloquent.errors import RequestError, UnknownName
 from siloquent.explore.plan.rules import rules_of
 from siloquent.explore.spec.canonical import canonical
 from siloquent.explore.spec.predicate import And, Column, Compare, Through, Value
@@ -47,23 +48,33 @@ def public_of(query: Query, schema: TableSchema) -> PublicTable | None:
     )
 
 
-def resolved(query: Query, schema: TableSchema) -> Query:
-    """``query`` without its join: public attributes as functions of the key, rows without a partner left out.
+def check_joined(query: Query, schema: TableSchema) -> PublicTable | None:
+    """``public_of``, with sums, averages and quantiles of that table's own numbers refused.
 
     Raises:
         RequestError: as ``public_of``; or a number of the public table is summed.
     """
     table = public_of(query, schema)
-    if table is None:
-        return query
-    for aggregate in query.bounded:
+    for aggregate in query.bounded if table is not None else ():
         name = getattr(aggregate, "attribute", "")
-        if name and table.column(name) is not None:
+        if name and table and table.column(name) is not None:
             raise RequestError(
                 f"{name!r} belongs to the public table {table.name!r}; sums, averages and quantiles are of numbers of "
                 f"{schema.name!r}.",
                 fix=f"group by {plain_name(name)}, or compare with it",
             )
+    return table
+
+
+def resolved(query: Query, schema: TableSchema) -> Query:
+    """``query`` without its join: public attributes as functions of the key, rows without a partner left out.
+
+    Raises:
+        RequestError: as ``check_joined``. UnknownName: an attribute is one of a public table that is not joined.
+    """
+    table = check_joined(query, schema)
+    if table is None:
+        return with_columns(query, _unjoined(schema)) if schema.public else query
 
     def through(column: Column) -> Column | Through:
         found = table.column(column.name)
@@ -75,6 +86,25 @@ def resolved(query: Query, schema: TableSchema) -> Query:
     inner = Compare(met, "=", Value(True))
     bare: Query = with_columns(replace(query, join=None), through)
     return replace(bare, where=inner if bare.where is None else And((inner, bare.where)))
+
+
+def _unjoined(schema: TableSchema) -> Callable[[Column], Column]:
+    """Every attribute as it is; one of a public table is refused, with the join that the question lacks."""
+    own = {name.casefold() for name in schema.domain.names}
+
+    def same(column: Column) -> Column:
+        for public in schema.public if column.name.casefold() not in own else ():
+            if public.column(column.name) is not None:
+                join = f"JOIN {plain_name(public.name)} USING ({plain_name(public.key)})"
+                raise UnknownName(
+                    "attribute",
+                    column.name,
+                    schema.domain.names,
+                    fix=f"FROM {plain_name(schema.name)} {join}: it is an attribute of the public table {public.name}",
+                )
+        return column
+
+    return same
 
 
 def meaning_of(query: Query, schema: TableSchema) -> tuple[str, ...]:

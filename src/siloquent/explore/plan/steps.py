@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.explore.plan.bounds import Bounds, Part, bounds_of, half_range, parts_of, rows_with
-from siloquent.explore.plan.lookups import public_of
+from siloquent.explore.plan.lookups import check_joined
 from siloquent.explore.plan.planner import Plan, allowed_cost, compiled_for, error_bound, fits, plan
 from siloquent.explore.plan.quantiles import plan_quantile, together
 from siloquent.explore.plan.replaced import event_of, one_by_one
@@ -81,7 +81,7 @@ def chart(query: Query, schema: TableSchema, *, left: Cost) -> Course:
         UnknownName, RequestError: the query does not fit the declaration.
         AccuracyUnreachable: the budget would not pay for all of it.
     """
-    public_of(query, schema)  # a join that cannot be is refused before anything else is looked at
+    check_joined(query, schema)  # a join that cannot be is refused before anything else is looked at
     if not query.is_composite:
         return Course(query, schema, Step((plan(query, schema, left=left),)), left)
     try:

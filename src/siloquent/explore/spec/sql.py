@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from siloquent.errors import SyntaxProblem
+from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.clauses import at_aggregate, read_aggregate, read_alias, read_having, read_tail, read_top
 from siloquent.explore.spec.conditions import read_expression, read_predicate
 from siloquent.explore.spec.cursor import Cursor
 from siloquent.explore.spec.predicate import And, Expression, Value
 from siloquent.explore.spec.query import GroupBy, Item, Join, Predicates, Query, Workload
-from siloquent.explore.spec.words import CLAUSES, TAIL, WHY_NOT, Refusal
+from siloquent.explore.spec.words import CLAUSES, TAIL, WHY_NOT, Refusal, plain_name
 
 EVERY_ROW = Predicates((And(()),))
 """The workload of a SELECT without GROUP BY: one part, which every row meets."""
@@ -102,6 +102,8 @@ def _read_source(cursor: Cursor) -> tuple[str, Join | None]:
     join = None
     if cursor.take("JOIN"):
         other = read_table_name(cursor)
+        if cursor.at("ON"):
+            raise _joined_on(cursor, table, other)
         if not cursor.take("USING"):
             raise cursor.refused(WHY_NOT["JOIN"])
         cursor.expect("(")
@@ -110,6 +112,20 @@ def _read_source(cursor: Cursor) -> tuple[str, Join | None]:
     if cursor.at(",", "JOIN"):
         raise cursor.refused(WHY_NOT["JOIN"])
     return table, join
+
+
+def _joined_on(cursor: Cursor, table: str, other: str) -> RequestError:
+    """The error of ``ON visits.ward = wards.ward``: the same with USING, of the key that it names."""
+    position = cursor.advance().start
+    key = ".."
+    while cursor.token.kind in ("word", "quoted"):
+        key = plain_name(cursor.advance().text)
+        if not cursor.take("."):
+            break
+    return RequestError(
+        f"{WHY_NOT['JOIN'].reason.removesuffix('.')} ('ON' at character {position}).",
+        fix=f"FROM {plain_name(table)} JOIN {plain_name(other)} USING ({key})",
+    )
 
 
 def read_table_name(cursor: Cursor) -> str:
@@ -178,7 +194,10 @@ def _read_key(cursor: Cursor) -> Expression:
     key = read_expression(cursor)
     if isinstance(key, Value):
         raise SyntaxProblem(
-            "A key is named, not numbered", position=start, expected="an attribute", fix="GROUP BY ward"
+            "A key is named, not numbered",
+            position=start,
+            expected="an attribute",
+            fix=cursor.example("GROUP BY ward"),
         )
     return key
 

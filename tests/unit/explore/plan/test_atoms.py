@@ -7,14 +7,16 @@ import re
 import time
 from datetime import datetime
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from siloquent.errors import RequestError
 from siloquent.explore.plan.atoms import FALSE, TRUE, UNKNOWN, atom, values_of
-from siloquent.explore.spec import parse_expression, parse_predicate
-from siloquent.schema import Attribute
+from siloquent.explore.plan.predicates import compile_workload
+from siloquent.explore.spec import parse, parse_expression, parse_predicate
+from siloquent.schema import Attribute, Budget, Domain, TableSchema
 from unit.explore.plan.tables import planned
 
 D = Decimal
@@ -96,3 +98,48 @@ def test_rounding_goes_away_from_zero_at_a_half() -> None:
 def test_only_numbers_are_computed_with(condition: str) -> None:
     with pytest.raises(RequestError, match="takes numbers, not"):
         planned(f"SELECT COUNT(*) FROM visits WHERE {condition} ERROR 5")
+
+
+@pytest.mark.parametrize(
+    ("test", "fix"),
+    [
+        ("flag = 1", "TRUE"),
+        ("0 = flag", "FALSE"),
+        ("flag = 'False'", "FALSE"),
+        ("flag = 'perhaps'", "TRUE or FALSE"),
+        ("plz = 1067", "'01067'"),
+        ("plz = 99", "'99'"),
+        ("lower(plz) = 99", "'99'"),
+        ("plz = TRUE", "'TRUE'"),
+        ("n = '2.5'", "2.5"),
+        ("n = 'x'", "30"),
+        ("n = TRUE", "30"),
+        ("day = 2024", "DATE '2024-01-31'"),
+    ],
+)
+def test_a_constant_of_another_kind_is_refused_with_the_constant_that_was_meant(test: str, fix: str) -> None:
+    grid = {"lo": Decimal(0), "hi": Decimal(9), "grid": Decimal("0.5")}
+    domain = (
+        Attribute("flag", "boolean"),
+        Attribute("plz", "category", values=("01067", "04109")),
+        Attribute("n", "real", **grid),
+        DAY,
+    )
+    schema = TableSchema("visits", Domain(domain), Budget("pure", epsilon=Fraction(1)))
+    with pytest.raises(RequestError) as refused:
+        compile_workload(parse(f"SELECT COUNT(*) FROM visits WHERE {test} ERROR 5"), schema)
+    assert refused.value.fix == fix
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "grid", "groups"),
+    [(1, 3, "1", 3), (0, 119, "1", 12), (0, 200, "0.001", 21), (0, 1, "0.01", 11), (0, 10**9, "1", 11)],
+)
+def test_the_width_that_is_offered_for_groups_of_a_number_makes_some(lo: int, hi: int, grid: str, groups: int) -> None:
+    number = Attribute("n", "real", lo=Decimal(lo), hi=Decimal(hi), grid=Decimal(grid))
+    schema = TableSchema("visits", Domain((number,)), Budget("pure", epsilon=Fraction(1)))
+    with pytest.raises(RequestError) as refused:
+        compile_workload(parse("SELECT n, COUNT(*) FROM visits GROUP BY n ERROR 5"), schema)
+    key = refused.value.fix.removeprefix("GROUP BY ").partition(",")[0]
+    asked = compile_workload(parse(f"SELECT {key}, COUNT(*) FROM visits GROUP BY {key} ERROR 5"), schema)
+    assert len(asked.labels) == groups

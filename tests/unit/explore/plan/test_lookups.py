@@ -17,6 +17,7 @@ from siloquent.explore.plan.lookups import meaning_of, public_of
 from siloquent.explore.plan.planner import plan
 from siloquent.explore.plan.predicates import compile_workload
 from siloquent.explore.plan.quantiles import plan_quantile
+from siloquent.explore.plan.steps import chart
 from siloquent.explore.spec import parse, render
 from siloquent.explore.spec.spelled import as_declared
 from siloquent.schema import Attribute, ForeignKey
@@ -155,8 +156,14 @@ def test_a_join_that_cannot_be_is_refused_with_the_line_to_add(question: str, wh
         compile_workload(parse(question), SCHEMA)
 
 
+@pytest.mark.parametrize("items", ["AVG(beds)", "MEDIAN(beds)", "STDDEV(beds)", "SUM(beds)", "COUNT(*), AVG(beds)"])
+def test_a_public_number_is_not_summed_in_whatever_way_it_is_planned(items: str) -> None:
+    with pytest.raises(RequestError, match="belongs to the public table"):
+        chart(parse(f"SELECT {items} {FROM} BUDGET 0.1 EPSILON"), SCHEMA, left=PLENTY)
+
+
 def test_public_names_are_nobodys_without_the_join_and_public_values_are_checked_with_it() -> None:
-    with pytest.raises(UnknownName, match="No attribute named 'region'"):
+    with pytest.raises(UnknownName, match=r"No attribute named 'region'.*FROM visits JOIN wards USING \(ward\)"):
         compile_workload(parse("SELECT COUNT(*) FROM visits WHERE region = 'north' ERROR 5"), SCHEMA)
     with pytest.raises(UnknownName, match="Did you mean 'north'"):
         compile_workload(parse(f"SELECT COUNT(*) {FROM} WHERE region = 'North' ERROR 5"), SCHEMA)

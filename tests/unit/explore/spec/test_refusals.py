@@ -48,7 +48,12 @@ REFUSED = {
     "WITH u AS (SELECT 1) SELECT COUNT(*) FROM u ERROR 5": ("no other question", "AND, OR and NOT"),
     "SELECT COUNT(*) FROM t JOIN u USING (id) JOIN v USING (id) ERROR 5": ("joined on one key", "USING (ward)"),
     "SELECT COUNT(*) FROM t LEFT JOIN u ON a = b ERROR 5": ("joined on one key", "USING (ward)"),
-    "SELECT COUNT(*) FROM t JOIN u ON a = b ERROR 5": ("joined on one key", "USING (ward)"),
+    "SELECT COUNT(*) FROM t JOIN u ON a = b ERROR 5": ("joined on one key", "FROM t JOIN u USING (a)"),
+    'SELECT a, COUNT(*) FROM t JOIN u ON t.k = "u".k GROUP BY a ERROR 5': (
+        "joined on one key",
+        "FROM t JOIN u USING (k)",
+    ),
+    "SELECT a, COUNT(*) FROM t GROUP BY 1 ERROR 5": ("named, not numbered", "GROUP BY a"),
     "SELECT COUNT(*) FROM t, u ERROR 5": ("joined on one key", "USING (ward)"),
     "SELECT COUNT(*) FROM t AS u ERROR 5": ("no other name", "leave AS out"),
     "SELECT COUNT(*) FROM main.t ERROR 5": ("without database or schema", "FROM t"),
