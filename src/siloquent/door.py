@@ -256,3 +256,16 @@ def read_csv_header(file: Path) -> tuple[list[str], str, bool]:
     from siloquent.data.sources import csv_header
 
     return csv_header(file)
+
+
+def find_public_rows(declared: Path, folder: Path) -> Path:
+    """The file of the public table that ``declared`` declares, in the workspace's ``folder``.
+
+    Raises:
+        SchemaError: it is declared wrongly, is not there, or is reached by a link. OSError, ValueError: no UTF-8 text.
+    """
+    from siloquent.data.sources.files import source_file
+    from siloquent.schema.public import parse_public
+
+    table = parse_public(declared.read_text(encoding="utf-8"))
+    return Path(source_file(table.source.partition(":")[2], folder, table=table.name).path)

@@ -144,7 +144,7 @@ def _copy_declarations(source: Path, target: Path) -> list[str]:
     target.mkdir(mode=0o700)
     left_out = []
     for one in sorted(source.iterdir()):
-        if one.suffix == ".toml" and one.is_file():
+        if one.suffix == ".toml" and one.is_file() and not one.is_symlink():
             _copy(one, target / one.name)
         else:
             left_out.append(f"{source.name}/{one.name}")
@@ -153,15 +153,12 @@ def _copy_declarations(source: Path, target: Path) -> list[str]:
 
 def _copy_public_rows(workspace: Workspace, building: Path) -> None:
     """Copy the rows of public tables, which hold nothing private; but no file that a private table names, too."""
-    from siloquent.data.sources.files import source_file
-    from siloquent.schema.public import parse_public
+    from siloquent.door import find_public_rows
 
     private = [one.read_text(encoding="utf-8", errors="replace") for one in workspace.schemas.glob("*.toml")]
     for declared in sorted((workspace.folder / PUBLIC).glob("*.toml")):
-        with suppress(SchemaError, OSError, UnicodeDecodeError, ValueError):  # questions tell what is wrong
-            table = parse_public(declared.read_text(encoding="utf-8"))
-            text = table.source.partition(":")[2]
-            rows = Path(source_file(text, workspace.folder, table=table.name).path)
+        with suppress(SchemaError, OSError, ValueError):  # questions tell what is wrong with it
+            rows = find_public_rows(declared, workspace.folder)
             target = building / rows.relative_to(workspace.folder.resolve())
             if not target.exists() and not any(rows.name in words for words in private):
                 target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
