@@ -97,6 +97,8 @@ def read_header(
         raise refused(
             "has no header line" if not line.strip() else f"has a header line over {limits.line_bytes:,} bytes"
         )
+    if "\r" in line.rstrip("\r\n"):  # the header line would hold all rows up to the first LF
+        raise _refused("ends its lines with CR alone", table, fix="save it with LF or CR LF at the ends of lines")
     line = line.splitlines()[0]
     delimiter = max(DELIMITERS, key=line.count)
     try:
@@ -128,8 +130,10 @@ def csv_header(file: Path) -> tuple[list[str], str, bool]:
     return *read_header(found, Limits(), packed=packed, table=file.stem), packed
 
 
-def _refused(what: str, table: str) -> SchemaError:
-    return SchemaError(f"The CSV file of {table!r} {what}.", fix="write a header line with one name a column, in UTF-8")
+def _refused(
+    what: str, table: str, *, fix: str = "write a header line with one name a column, in UTF-8"
+) -> SchemaError:
+    return SchemaError(f"The CSV file of {table!r} {what}.", fix=fix)
 
 
 def _unpackable(table: str) -> SchemaError:
