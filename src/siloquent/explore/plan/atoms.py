@@ -45,6 +45,7 @@ from siloquent.explore.spec.predicate import (
     Through,
     Value,
 )
+from siloquent.explore.spec.render import render_expression
 from siloquent.schema import Attribute
 
 Truth = NDArray[np.int8]
@@ -197,7 +198,10 @@ def atom(
     if isinstance(predicate, IsNull):
         return _is_null(predicate, attribute, places)
     if isinstance(predicate, Like):
-        return _like(values_of(predicate.expression, attribute, places), predicate.pattern)
+        tested = values_of(predicate.expression, attribute, places)
+        if tested.kind != "text":
+            raise RequestError("LIKE tests a category.", fix=_instead_of_like(predicate.expression, tested.kind))
+        return _like(tested, predicate.pattern)
     if isinstance(predicate, InList):
         tests = [Compare(predicate.expression, "=", Value(value)) for value in predicate.values]
         return np.asarray(np.max([_compare(test, attribute, places) for test in tests], axis=0), dtype=np.int8)
@@ -295,9 +299,15 @@ def _as_date(values: Values, other: Values) -> Values:
     return values
 
 
+def _instead_of_like(expression: Expression, kind: str) -> str:
+    """How an expression that is no text is tested."""
+    name = render_expression(expression)
+    if kind in ("day", "moment"):
+        return f"year({name}) = 2024 AND month({name}) = 1"
+    return name if kind == "truth" else f"{name} >= 30"
+
+
 def _like(values: Values, pattern: str) -> Truth:
-    if values.kind != "text":
-        raise RequestError("LIKE tests a category.", fix="ward LIKE 'A%'")
     pieces = pattern.split("%")
     compiled = [_piece(piece) for piece in pieces]
     found = np.array([_is_like(text, compiled, len(pieces[-1])) for text in values.data])

@@ -115,6 +115,9 @@ def test_only_numbers_are_computed_with(condition: str) -> None:
         ("n = 'x'", "30"),
         ("n = TRUE", "30"),
         ("day = 2024", "DATE '2024-01-31'"),
+        ("day LIKE '2024-01%'", "year(day) = 2024 AND month(day) = 1"),
+        ("n LIKE '3%'", "n >= 30"),
+        ("flag LIKE 'T%'", "flag"),
     ],
 )
 def test_a_constant_of_another_kind_is_refused_with_the_constant_that_was_meant(test: str, fix: str) -> None:
