@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import shlex
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from journeys.documents import faults
 from siloquent.cli.kinds import json_schema
 from siloquent.errors import UnknownName
 from siloquent.session import create_workspace
+from siloquent.sketch import load_sketch
 
 BUILD = (
     "sketch",
@@ -126,6 +129,17 @@ def test_who_names_no_key_is_told_how_it_is_free_the_second_time(owner: Person, 
     assert (again.status, owner.spent(), types("sketch", "show", "once").out) == (0, paid, shown)
     assert "Again, for free" not in again.err  # nothing was paid, and who asked knows the key
     assert "Again" not in types(*BUILD, "--yes", "--quiet", "-o", "quiet").err
+
+
+def test_numbers_of_records_are_shown_with_their_own_noise(owner: Person, types: Types) -> None:
+    assert types(*BUILD, "--yes", "-o", "map").status == 0
+    made = load_sketch(owner.folder / "releases" / "map")
+    assert made.sizes is not None
+    found = re.search(r"all +([\d,]+) \+- ([\d,.]+)", types("sketch", "show", "map").out)
+    assert found is not None
+    shown, deviation = (float(number.replace(",", "")) for number in found.groups())
+    assert shown == made.sizes[0]
+    assert deviation == pytest.approx(math.sqrt(made.size_variance), rel=0.05)
 
 
 @pytest.mark.parametrize("output", ["./here", "among"])
