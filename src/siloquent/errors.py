@@ -44,7 +44,7 @@ class PortableError(Exception):
 
 
 def _restore(kind: type[PortableError], args: tuple[object, ...]) -> PortableError:
-    """An error without its fields, which pickle and copy set afterwards."""
+    """An error without its fields, which its state restores."""
     return kind.__new__(kind, *args)
 
 
@@ -111,10 +111,10 @@ class RequestError(SiloquentError):
 
 
 class KernelInvalid(RequestError, ValueError):
-    """A kernel of a sketch with numbers that no hash family has."""
+    """The parameters of a kernel of a sketch do not fit any hash family."""
 
     code = "kernel_invalid"
-    title = "There is no such kernel"
+    title = "Invalid kernel"
 
 
 class SyntaxProblem(RequestError):

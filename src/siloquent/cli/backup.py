@@ -19,20 +19,19 @@ import typer
 from siloquent.cli.commands import Options, command
 from siloquent.errors import LedgerError, RequestError, SchemaError, WorkspaceError
 from siloquent.pictures.plain import clean
+from siloquent.schema.workspace import LAST_BACKUP
 
 if TYPE_CHECKING:
     from siloquent.ledger import Checkpoint
     from siloquent.schema.workspace import Workspace
 
-LAST_BACKUP = ".last-backup"
-"""Touched in the workspace, for who watches how old the newest backup is."""
 CHECKPOINT, DUMP = "checkpoint.json", "ledger.dump"
 _NAME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{6}Z")
 _SQLITE_ENDS = ("-wal", "-shm", "-journal", ".lock")
 KEPT = frozenset(
     ("siloquent.toml", "schemas", "releases", "collections", "catalogue", "bundle", "prices.toml", "server.sqlite")
 )
-"""What a workspace is made of. Everything else may hold rows, and is left out unless asked for: backups travel."""
+"""The files and folders of every workspace. Others may hold rows, so they are copied only with ``--with-rows``."""
 PUBLIC = "public"
 """The folder that declares public tables: without them and their rows no answer that joined one can be verified."""
 _HOW_TO = "docs/how-to/restore-a-backup.md"
@@ -188,7 +187,7 @@ def _dump(url: str, target: Path) -> None:
         )
     except FileNotFoundError:
         raise LedgerError(
-            "The ledger is in PostgreSQL, and there is no pg_dump.", fix="apt-get install postgresql-client"
+            "The ledger is in PostgreSQL, and pg_dump was not found.", fix="apt-get install postgresql-client"
         ) from None
     if done.returncode:
         raise LedgerError("pg_dump failed; nothing of the backup is kept.", fix="run it by hand to see why")

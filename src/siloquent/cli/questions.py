@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -57,6 +56,7 @@ def question_text(question: str | None, file: Path | None) -> str:
 def parsed(text: str, options: Options | None = None, session: Session | None = None) -> Query:
     """The question; where it cannot be read, the error shows the place, and with ``session`` what can be asked."""
     from siloquent.explore import parse, reading
+    from siloquent.explore.examples import QUESTION
 
     try:
         with nullcontext() if session is None else reading(session, text):
@@ -65,13 +65,10 @@ def parsed(text: str, options: Options | None = None, session: Session | None = 
         if isinstance(unreadable, SyntaxProblem):
             for line in pointed(text, unreadable.position):
                 unreadable.add_note(line)
-        start = _QUESTION.search(unreadable.fix)
+        start = QUESTION.search(unreadable.fix)
         if start is not None and options is not None:
             unreadable.fix = unreadable.fix[: start.start()] + options.shell("explain", start[0])
         raise
-
-
-_QUESTION = re.compile(r"\b(SELECT .+ FROM |BIN .+ ON ).+")
 
 
 def without_explain(query: Query, text: str) -> str:

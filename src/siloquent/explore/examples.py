@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 MAX_TEXT = 4_096
 MAX_TABLES = 8
 MAX_NAMES = 16
-_QUESTION = re.compile(r"\b(SELECT .+ FROM |BIN .+ ON ).+")
+QUESTION = re.compile(r"\b(SELECT .+ FROM |BIN .+ ON ).+")
+"""A whole question within a fix."""
 _ERROR = re.compile(r"ERROR [\d.]+(, [\d.]+)*")
 
 
@@ -51,7 +52,7 @@ def _working(session: Session, text: str, refused: RequestError, may_see: Callab
     schemas = [session.schema(name) for name in (mentioned or names)[:MAX_TABLES]]
     if len(text) <= MAX_TEXT and (quoted := _with_quotes(text, schemas)):
         return f"names with blanks, or that are words of the language, stand in double quotes: {quoted}"
-    found = _QUESTION.search(refused.fix)
+    found = QUESTION.search(refused.fix)
     if found is None and (refused.fix or not isinstance(refused, SyntaxProblem)):
         return refused.fix
     if found is not None and (asked := _askable(found[0], schemas)):

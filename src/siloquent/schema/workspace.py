@@ -12,6 +12,8 @@ from siloquent.errors import SchemaError, UnknownName, WorkspaceError
 from siloquent.schema.toml import MOST_BYTES, MOST_SHOWN, read_toml
 
 WORKSPACE_FILE = "siloquent.toml"
+LAST_BACKUP = ".last-backup"
+"""An empty file that each backup touches: its age is the age of the newest backup."""
 _KEYS = {"format", "ledger", "postgres", "spark", "server"}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 # Where SQLAlchemy and libpq look for one: USER:PASSWORD@ of an address, ?password= behind it, password= in a list.

@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from siloquent.releases.manifest import MANIFEST
 from siloquent.server.denials import Denials
 from siloquent.server.settings import Settings
 from siloquent.server.store import Store
@@ -19,7 +20,6 @@ ILL_SECONDS = 60.0
 BUILDING_SECONDS = 3_600
 """Half a release that nobody has touched for so long is of a process that was killed."""
 DAY = 86_400
-MANIFEST = "manifest.json"
 _log = logging.getLogger("siloquent.keeper")
 
 

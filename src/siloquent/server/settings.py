@@ -80,8 +80,9 @@ class Settings:
             value = getattr(self, one.name)
             least = 0 if one.name.startswith("keep_") else math.ulp(0)
             if isinstance(value, (int, float)) and not least <= value < 2**50:
+                bound = "0 or more" if least == 0 else "above 0"
                 raise SchemaError(
-                    f"[server] {one.name} must be above 0, not {value}.", fix=f"{one.name} = {one.default}"
+                    f"[server] {one.name} must be {bound}, not {value}.", fix=f"{one.name} = {one.default}"
                 )
         for source in self.sources:
             if ":" not in source and not _FOLDER.fullmatch(source):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -63,6 +64,24 @@ def test_nothing_but_rows_waits_behind_an_answer(tmp_path: Path) -> None:
             assert answer.result().status_code == 200
     assert not [line for line in seen if line[1] >= 500], seen
     assert {name for name, _ in seen} == set(ROUTES) - READS_ROWS - {"job_events"}, "each route is asked"
+
+
+def test_the_page_of_an_earlier_answer_waits_behind_nobody(tmp_path: Path) -> None:
+    """It leaves by no slot: behind another one's answer it would tell how long that took."""
+    with serving(clinic_workspace(tmp_path / "w"), workers=1) as served:
+        assert served.ask("bo", WARDS, "first").status_code == 200
+        with measuring_waits() as (begun, goes_on), ThreadPoolExecutor(1) as pool, served.client("nobody") as pages:
+            pages.post("/login", data={"token": served.texts["bo"]}, headers={"Origin": served.address})
+            csrf = re.search(r'name="csrf" value="([^"]+)"', pages.get("/").text)
+            assert csrf
+            answer = pool.submit(served.ask, "ana", f"{WARDS} REUSE NONE", "second")
+            begun.wait()
+            fields = {"csrf": csrf[1], "sql": WARDS, "key": "first", "act": "ask", "error": "", "confidence": ""}
+            shown = pages.post("/ask", data=fields, headers={"Origin": served.address})
+            assert not answer.done()
+            goes_on.set()
+            assert answer.result().status_code == 200
+    assert (shown.status_code, "<svg" in shown.text) == (200, True)
 
 
 def everything_else(served: Served, release: str) -> list[tuple[str, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,14 @@ def test_a_process_that_did_not_start_takes_no_place_for_ever(tmp_path: Path, mo
         made.close()
 
 
+def never_ready(*_: Any) -> None:
+    """In place of a planner."""
+    time.sleep(600)
+
+
 def test_a_process_that_starts_too_slowly_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planners, "START_SECONDS", 0)
+    monkeypatch.setattr(planners, "START_SECONDS", 0.1)
+    monkeypatch.setattr(planners, "serve", never_ready)
     made = Planners(tmp_path, count=1, seconds=1, max_bytes=2**33)
     with pytest.raises(Refused) as refused:
         made._ask(Order(ANALYST, QUESTION))

@@ -20,6 +20,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from siloquent.documents.money import exact
 from siloquent.errors import SiloquentError, WorkspaceError
+from siloquent.schema.workspace import LAST_BACKUP
 from siloquent.server.guard import Guarded, House, Who, house_of
 from siloquent.server.problems import Refused
 from siloquent.version import VERSION
@@ -27,8 +28,6 @@ from siloquent.version import VERSION
 if TYPE_CHECKING:
     from siloquent.door import Session
 
-LAST_BACKUP = ".last-backup"
-"""The file that `siloquent backup` touches; nothing stands in it."""
 EXPIRING_SECONDS = 14 * 86_400
 MIN_FREE_BYTES = 64 * 2**20
 """An answer takes kilobytes, a job's release megabytes: with less than this, something soon fails."""
