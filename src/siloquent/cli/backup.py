@@ -19,7 +19,6 @@ import typer
 from siloquent.cli.commands import Options, command
 from siloquent.errors import LedgerError, RequestError, SchemaError, WorkspaceError
 from siloquent.pictures.plain import clean
-from siloquent.schema.workspace import LAST_BACKUP
 
 if TYPE_CHECKING:
     from siloquent.ledger import Checkpoint
@@ -55,7 +54,7 @@ def backup(
 ) -> None:
     """Copy the workspace, its ledger up to a checkpoint, into a new folder in FOLDER, and verify the copy."""
     options.require_owner("A backup")
-    from siloquent.schema.workspace import find_workspace, read_workspace
+    from siloquent.schema.workspace import LAST_BACKUP, find_workspace, read_workspace
 
     workspace = read_workspace(options.workspace or find_workspace(Path.cwd()))
     if folder.resolve() == workspace.folder.resolve() or workspace.folder.resolve() in folder.resolve().parents:
@@ -109,6 +108,7 @@ def _ledger_of(backup: Path) -> str | None:
 
 def _fill(building: Path, workspace: Workspace, *, with_rows: bool) -> tuple[int, list[str]]:
     """Copy everything into ``building``; how many entries the ledger's copy has, and what was left out."""
+    from siloquent.schema.workspace import LAST_BACKUP
     from siloquent.session import open_workspace_ledger
 
     with closing(open_workspace_ledger(workspace)) as ledger:
