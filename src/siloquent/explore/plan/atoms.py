@@ -125,11 +125,12 @@ def places_through(expression: Through) -> NDArray[np.int64]:
 def _(expression: Value, cells: Cells) -> Values:
     value, size = expression.value, len(cells.places)
     if isinstance(value, (int, Decimal)) and not isinstance(value, bool):
-        return fixed(Fraction(value), np.full(size, True), fractional=is_fraction(value))
+        number = fixed(Fraction(value), np.full(size, True), fractional=is_fraction(value))
+        return replace(number, is_constant=True)
     data, kind = _constant(value)
     filled = np.empty(size, dtype=object if kind == "text" else np.asarray(data).dtype)
     filled[:] = data
-    return Values(filled, np.full(size, value is not None), kind)
+    return Values(filled, np.full(size, value is not None), kind, is_constant=True)
 
 
 @_values.register
@@ -200,7 +201,7 @@ def atom(
     if isinstance(predicate, Like):
         tested = values_of(predicate.expression, attribute, places)
         if tested.kind != "text":
-            raise RequestError("LIKE tests a category.", fix=_instead_of_like(predicate.expression, tested.kind))
+            raise RequestError("LIKE tests a category.", fix=_instead_of_like(predicate.expression, tested))
         return _like(tested, predicate.pattern)
     if isinstance(predicate, InList):
         tests = [Compare(predicate.expression, "=", Value(value)) for value in predicate.values]
@@ -250,7 +251,7 @@ def check_comparable(left: Values, right: Values, op: str) -> None:
 
 def _as_the_other(left: Values, right: Values) -> str:
     """How the constant is written so that it is of the other side's kind: 30 instead of '30'."""
-    constant, other = sorted(((left, right), (right, left)), key=lambda sides: _guess(sides[0]))[0]
+    constant, other = (right, left) if right.is_constant else (left, right)
     text = _written(constant)
     if other.kind == "number":
         with suppress(ArithmeticError):
@@ -260,17 +261,21 @@ def _as_the_other(left: Values, right: Values) -> str:
         return _TRUTHS.get(text.casefold(), "TRUE or FALSE")
     if other.kind == "text":
         return "'{}'".format(_listed(text, other).replace("'", "''"))
-    return _EXAMPLES.get(other.kind, "30")
+    return _example(other)
 
 
-_EXAMPLES = {"day": "DATE '2024-01-31'", "moment": "TIMESTAMP '2024-01-31 10:30:00'"}
+def _example(values: Values) -> str:
+    """One of ``values``, from their middle, as a question writes it; nothing if none is known."""
+    known = np.flatnonzero(values.known)
+    if not len(known):
+        return ""
+    found = values.data[known[len(known) // 2]]
+    if values.kind == "number":
+        return f"{Decimal(int(found)) / Decimal(values.denominator):f}"
+    return render_expression(Value(found.item() if isinstance(found, np.generic) else found))
+
+
 _TRUTHS = dict.fromkeys(("1", "true", "t", "yes", "y"), "TRUE") | dict.fromkeys(("0", "false", "f", "no", "n"), "FALSE")
-
-
-def _guess(values: Values) -> int:
-    """How surely a side of a comparison is its constant, surest first, as far as its values show."""
-    surely = (values.fixed is not None, values.kind == "text" and values.choices is None, values.kind == "truth")
-    return surely.index(True) if True in surely else len(surely)
 
 
 def _written(values: Values) -> str:
@@ -283,9 +288,10 @@ def _written(values: Values) -> str:
 
 def _listed(text: str, other: Values) -> str:
     """The declared value that ``text`` stands for: a postcode that was written as a number has lost its zeros."""
-    known = other.choices.values if other.choices is not None else ()
+    if other.choices is None or text in (known := other.choices.values):
+        return text
     near = (value for value in known if value.lstrip("0") == text.lstrip("0") and value.isascii())
-    return text if text in known else next(near, text)
+    return next(near, known[len(known) // 2])
 
 
 def _as_date(values: Values, other: Values) -> Values:
@@ -294,17 +300,20 @@ def _as_date(values: Values, other: Values) -> Values:
         try:
             data = np.array([np.datetime64(datetime.fromisoformat(str(text)), "s") for text in values.data[:1]])
         except ValueError:
-            raise RequestError(f"{str(values.data[0])[:40]!r} is no date.", fix="DATE '2024-01-31'") from None
+            raise RequestError(f"{str(values.data[0])[:40]!r} is no date.", fix=_example(other)) from None
         return Values(np.repeat(data, len(values.data)), values.known, "moment")
     return values
 
 
-def _instead_of_like(expression: Expression, kind: str) -> str:
-    """How an expression that is no text is tested."""
-    name = render_expression(expression)
-    if kind in ("day", "moment"):
-        return f"year({name}) = 2024 AND month({name}) = 1"
-    return name if kind == "truth" else f"{name} >= 30"
+def _instead_of_like(expression: Expression, tested: Values) -> str:
+    """How an expression that is no text is tested, by one of its own values."""
+    name, example = render_expression(expression), _example(tested)
+    if tested.kind == "truth" or not example:
+        return name
+    if tested.kind == "number":
+        return f"{name} >= {example}"
+    year, month = re.findall(r"[0-9]+", example)[:2]
+    return f"year({name}) = {int(year)} AND month({name}) = {int(month)}"
 
 
 def _like(values: Values, pattern: str) -> Truth:

@@ -39,7 +39,7 @@ class Values:
     ``kind``: number, text, truth, day or moment. A number is ``data`` over ``denominator``, and written with a point if
     ``fractional``; ``fixed`` is the one value of a constant number. ``listed``: the expression is a category itself,
     whose unlisted cell (``other``) differs from every listed constant. ``choices``: the category whose values these
-    are, listed or seen through a key.
+    are, listed or seen through a key. ``is_constant``: the expression is written as a constant.
     """
 
     data: NDArray[Any]
@@ -50,6 +50,7 @@ class Values:
     denominator: int = 1
     fractional: bool = False
     fixed: Fraction | None = None
+    is_constant: bool = False
 
     def plain(self, data: NDArray[Any]) -> list[Any]:
         """Some of ``data`` as Python values."""

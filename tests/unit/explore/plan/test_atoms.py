@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 import re
 import time
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from siloquent.errors import RequestError
+from siloquent.errors import RequestError, UnknownName
 from siloquent.explore.plan.atoms import FALSE, TRUE, UNKNOWN, atom, values_of
 from siloquent.explore.plan.predicates import compile_workload
 from siloquent.explore.spec import parse, parse_expression, parse_predicate
@@ -108,15 +110,15 @@ def test_only_numbers_are_computed_with(condition: str) -> None:
         ("flag = 'False'", "FALSE"),
         ("flag = 'perhaps'", "TRUE or FALSE"),
         ("plz = 1067", "'01067'"),
-        ("plz = 99", "'99'"),
+        ("plz = 99", "'04109'"),
         ("lower(plz) = 99", "'99'"),
-        ("plz = TRUE", "'TRUE'"),
+        ("plz = TRUE", "'04109'"),
         ("n = '2.5'", "2.5"),
-        ("n = 'x'", "30"),
-        ("n = TRUE", "30"),
-        ("day = 2024", "DATE '2024-01-31'"),
-        ("day LIKE '2024-01%'", "year(day) = 2024 AND month(day) = 1"),
-        ("n LIKE '3%'", "n >= 30"),
+        ("n = 'x'", "4.5"),
+        ("n = TRUE", "4.5"),
+        ("day = 2024", "DATE '2024-03-01'"),
+        ("day LIKE '2024-01%'", "year(day) = 2024 AND month(day) = 3"),
+        ("n LIKE '3%'", "n >= 4.5"),
         ("flag LIKE 'T%'", "flag"),
     ],
 )
@@ -132,6 +134,47 @@ def test_a_constant_of_another_kind_is_refused_with_the_constant_that_was_meant(
     with pytest.raises(RequestError) as refused:
         compile_workload(parse(f"SELECT COUNT(*) FROM visits WHERE {test} ERROR 5"), schema)
     assert refused.value.fix == fix
+
+
+CONSTANTS = ("'x'", "7", "TRUE", "DATE '1999-01-01'", "'1999-13-01'")
+
+
+@st.composite
+def attributes_of_a_kind(draw: st.DrawFn) -> Attribute:
+    """An attribute of any kind that a condition may test, with bounds of any size."""
+    kind = draw(st.sampled_from(("boolean", "category", "integer", "real", "date", "datetime")))
+    if kind == "boolean":
+        return Attribute("a", kind)
+    if kind == "category":
+        values = draw(
+            st.lists(st.text(st.characters(codec="ascii", exclude_categories=("C",)), min_size=1), min_size=1)
+        )
+        return Attribute("a", kind, values=tuple(dict.fromkeys(values)))
+    if kind in ("integer", "real"):
+        grid = D(1) if kind == "integer" else draw(st.sampled_from((D("0.5"), D("0.01"), D("0.25"), D(10))))
+        lo = grid * draw(st.integers(-(10**6), 10**6))
+        return Attribute("a", kind, lo=lo, hi=lo + grid * draw(st.integers(1, 10**7)), grid=grid)
+    grid = D(86_400) if kind == "date" else draw(st.sampled_from((D(1), D(3_600))))
+    lo = datetime(1900, 1, 1) + timedelta(days=draw(st.integers(0, 60_000)))
+    return Attribute("a", kind, lo=lo, hi=lo + int(grid) * timedelta(seconds=draw(st.integers(1, 10**4))), grid=grid)
+
+
+@settings(max_examples=60, deadline=None)
+@given(attributes_of_a_kind(), st.sampled_from(CONSTANTS), st.sampled_from(("=", "!=", "LIKE")))
+def test_the_constant_that_is_offered_can_be_pasted(attribute: Attribute, constant: str, test: str) -> None:
+    schema = TableSchema("visits", Domain((attribute,)), Budget("pure", epsilon=Fraction(1)))
+    question = "SELECT COUNT(*) FROM visits WHERE {} ERROR 5"
+    constant = "'x%'" if test == "LIKE" else constant
+    try:
+        compile_workload(parse(question.format(f"a {test} {constant}")), schema)
+    except UnknownName:
+        return  # lists the declared values
+    except RequestError as refused:
+        fix = refused.fix.removesuffix(" or FALSE")
+    else:
+        return
+    pasted = fix if test == "LIKE" else f"a {test} {fix}"
+    compile_workload(parse(question.format(pasted)), schema)
 
 
 @pytest.mark.parametrize(
