@@ -32,6 +32,7 @@ ADVICE = {
     "syntax": "Look at the character that the message names; the language is in the explore reference.",
     "constraint": "Change or drop one of the constraints that the message names, or let it be soft: `hard = false`.",
     "too_few_reports": "Wait for more reports: `siloquent collect show` counts them by layer.",
+    "unanswered": "Check that the server is up, then repeat the request with the same key: it is charged once.",
     "accuracy_unreachable": "Ask with the larger error that the message offers, or ask the owner for budget.",
     "installation": "Install siloquent again, alone in its environment; `siloquent doctor` says what is broken.",
     "missing_extra": "Install the extra that the message names, for example `pip install 'siloquent[postgres]'`.",

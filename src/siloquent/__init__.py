@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         sum_of,
         variance_of,
     )
-    from siloquent.remote import connect
+    from siloquent.remote import Timeouts, connect, connect_async
     from siloquent.session import create_workspace
 
 __version__ = VERSION
@@ -34,8 +34,10 @@ __all__ = [
     "Query",
     "Session",
     "SiloquentError",
+    "Timeouts",
     "average_of",
     "connect",
+    "connect_async",
     "count",
     "create_workspace",
     "deviation_of",
@@ -53,7 +55,9 @@ _HOMES = {
     "Query": ("siloquent.explore", "Query"),
     "Session": ("siloquent.door", "Session"),
     "average_of": ("siloquent.explore", "average_of"),
+    "Timeouts": ("siloquent.remote", "Timeouts"),
     "connect": ("siloquent.remote", "connect"),
+    "connect_async": ("siloquent.remote", "connect_async"),
     "count": ("siloquent.explore", "count"),
     "create_workspace": ("siloquent.session", "create_workspace"),
     "deviation_of": ("siloquent.explore", "deviation_of"),

@@ -8,6 +8,7 @@
     │   ├── SyntaxProblem              it cannot be read, and where       exit 2   HTTP 400
     │   ├── ConstraintProblem          a rule cannot be kept, and why     exit 2   HTTP 422
     │   ├── TooFewReports              devices sent too little so far     exit 2   HTTP 422
+    │   ├── Unanswered                 no server answered; try again      exit 2   HTTP 504
     │   └── AccuracyUnreachable        no mechanism fits the budget       exit 4   HTTP 422
     ├── MissingExtra                   an optional package is absent      exit 2   HTTP 501
     ├── BudgetExceeded                 asked more than what is left       exit 3   HTTP 409
@@ -55,6 +56,8 @@ class SiloquentError(PortableError):
     exit_status: ClassVar[int] = 1
     http_status: ClassVar[int] = 500
     title: ClassVar[str] = "Something went wrong inside siloquent"
+    FIELDS: ClassVar[tuple[str, ...]] = ()
+    """The attributes that a program may want, beside the message: a problem document tells them as ``about``."""
 
     def __init__(self, detail: str, *, fix: str = "", spent: str = "nothing") -> None:
         self.detail, self.fix, self.spent = detail, fix, spent
@@ -83,6 +86,7 @@ class UnknownName(SchemaError):
     code = "unknown_name"
     http_status = 404
     title = "No such name"
+    FIELDS = ("kind", "name", "near", "known")
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, fix: str = "") -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
@@ -123,6 +127,7 @@ class SyntaxProblem(RequestError):
     code = "syntax"
     http_status = 400
     title = "The text cannot be read"
+    FIELDS = ("position", "expected")
 
     def __init__(self, detail: str, *, position: int = 0, expected: str = "", fix: str = "") -> None:
         self.position, self.expected = position, expected
@@ -144,6 +149,22 @@ class TooFewReports(RequestError):
     title = "Too few reports"
 
 
+class Unanswered(RequestError):
+    """No siloquent server answered a request, so its outcome is not known.
+
+    ``key``: the idempotency key under which it can be repeated without a second charge; None if it spends nothing.
+    """
+
+    code = "unanswered"
+    http_status = 504
+    title = "No answer from the server"
+    FIELDS = ("key",)
+
+    def __init__(self, detail: str, *, key: str | None = None, fix: str = "", spent: str = "nothing") -> None:
+        self.key = key
+        super().__init__(detail, fix=fix, spent=spent)
+
+
 class AccuracyUnreachable(RequestError):
     """No mechanism gives this accuracy within the whole budget.
 
@@ -153,6 +174,7 @@ class AccuracyUnreachable(RequestError):
     code = "accuracy_unreachable"
     exit_status = 4
     title = "This accuracy costs more than the whole budget"
+    FIELDS = ("best_alpha",)
 
     def __init__(self, detail: str, *, best_alpha: float | None = None, fix: str = "") -> None:
         self.best_alpha = best_alpha
@@ -165,6 +187,7 @@ class MissingExtra(SiloquentError):
     code = "missing_extra"
     exit_status, http_status = 2, 501
     title = "An optional package is missing"
+    FIELDS = ("extra",)
 
     def __init__(self, extra: str, purpose: str) -> None:
         self.extra = extra
@@ -185,6 +208,7 @@ class BudgetExceeded(SiloquentError):
     code = "budget_exceeded"
     exit_status, http_status = 3, 409
     title = "Budget too small"
+    FIELDS = ("account", "asked", "left")
 
     def __init__(self, account: str, *, asked: str, left: str, fix: str = "") -> None:
         self.account, self.asked, self.left = account, asked, left
@@ -251,6 +275,7 @@ class ProtocolError(SiloquentError):
     code = "protocol_failed"
     exit_status, http_status = 6, 502
     title = "A peer failed"
+    FIELDS = ("role", "step", "where")
 
     def __init__(
         self, cause: str = "protocol_failed", *, role: str = "", step: str = "", where: str = "", fix: str = ""
@@ -290,6 +315,7 @@ class ChainBroken(LedgerError):
 
     code = "chain_broken"
     title = "The ledger was tampered with"
+    FIELDS = ("seq",)
 
     def __init__(self, detail: str, *, seq: int, fix: str = "") -> None:
         self.seq = seq

@@ -25,6 +25,7 @@ VALUES: dict[str, list[Any]] = {
     "bool": [False, True],
     "float | None": [None, 2.5],
     "int | None": [None, 3],
+    "str | None": [None, "monday"],
     "dict[str, str] | None": [None, {"Retry-After": "3"}],
     "Iterable[str]": [[], ["visits", "visit", "wards"]],
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from siloquent.cli.commands import Options, command
 from siloquent.cli.over_http import connected, spec_at
 from siloquent.cli.screen import LEFT
 from siloquent.pictures.plain import clean
+
+if TYPE_CHECKING:
+    from siloquent.remote.documents import Job as RemoteJob
 
 Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
 
@@ -43,7 +46,7 @@ def start(
 def list_all(options: Options) -> None:
     """List the newest jobs."""
     with connected(options) as session:
-        found = session.jobs()
+        found = [one.to_json() for one in session.jobs()]
     if options.as_json:
         options.screen.document({"schema": "siloquent/job-list/1", "jobs": found})
         return
@@ -82,17 +85,17 @@ def fetch(
     with connected(options) as session:
         found = session.fetch(release, output)
     if options.as_json:
-        options.screen.document(found)
+        options.screen.document(found.to_json())
     else:
-        options.screen.line(f"{len(found['files'])} files of {clean(release)} are in {output}.")
+        options.screen.line(f"{len(found.files)} files of {clean(release)} are in {output}.")
 
 
-def _tell(options: Options, job: dict[str, Any]) -> int:
+def _tell(options: Options, job: RemoteJob) -> int:
     if options.as_json:
-        options.screen.document(job)
-        return int(job["state"] == "failed")
-    result = job["result"] or {}
-    facts = [("job", job["id"]), ("task", job["task"]), ("state", job["state"])]
+        options.screen.document(job.to_json())
+        return int(job.state == "failed")
+    result = job.result or {}
+    facts = [("job", job.id), ("task", job.task), ("state", job.state)]
     facts += [(name, str(result[name])) for name in ("release", "detail", "fix") if result.get(name)]
     options.screen.facts([(name, clean(text)) for name, text in facts])
-    return int(job["state"] == "failed")
+    return int(job.state == "failed")

@@ -96,7 +96,7 @@ def _told(asked: Typed, session: RemoteSession, query: Query) -> Explanation:
 def tables(options: Options) -> None:
     """``siloquent tables``."""
     with connected(options) as session:
-        lines = session.table_lines()
+        lines = [one.to_json() for one in session.table_lines()]
     if options.as_json:
         options.screen.document({"schema": "siloquent/table-list/1", "tables": lines})
         return
@@ -108,7 +108,7 @@ def tables(options: Options) -> None:
 def show(options: Options, table: str) -> None:
     """``siloquent show``."""
     with connected(options) as session:
-        document = session.table_document(table)
+        document = session.table_document(table).to_json()
     if options.as_json:
         options.screen.document(document)
         return
@@ -125,7 +125,7 @@ def show(options: Options, table: str) -> None:
 def history(options: Options, table: str, last: int) -> None:
     """``siloquent history``."""
     with connected(options) as session:
-        document = session.history(table)
+        document = session.history(table).to_json()
     document = {**document, "questions": document["questions"][-last:]}
     if options.as_json:
         options.screen.document(document)
@@ -141,7 +141,7 @@ def history(options: Options, table: str, last: int) -> None:
 def releases(options: Options) -> None:
     """``siloquent release list``."""
     with connected(options) as session:
-        found = session.releases()
+        found = [one.to_json() for one in session.releases()]
     if options.as_json:
         plain = [{name: value for name, value in one.items() if name not in ("shared", "deleted")} for one in found]
         options.screen.document({"schema": "siloquent/release-list/1", "releases": plain})
@@ -156,10 +156,12 @@ def releases(options: Options) -> None:
 def budget(options: Options, table: str | None, last: int) -> None:
     """``siloquent ledger show``: the accounts, and the newest entries where the token may see them."""
     with connected(options) as session:
-        accounts = [one for one in session.accounts() if table is None or one["name"].partition("@")[0] == table]
+        every = [one.to_json() for one in session.accounts()]
+        accounts = [one for one in every if table is None or one["name"].partition("@")[0] == table]
         kept = [session.account_entries(one["name"]) for one in accounts] if last else []
         ledger = session.ledger_id()
-    entries = sorted((entry for found in kept for entry in found), key=lambda one: int(one["seq"]))[-last:]
+    newest = sorted((entry for found in kept for entry in found), key=lambda one: one.seq)[-last:]
+    entries = [one.to_json() for one in newest]
     if options.as_json:
         options.screen.document(
             {"schema": "siloquent/ledger/1", "ledger": ledger, "accounts": accounts, "entries": entries}

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import logging
+import math
 import os
 import traceback
 import uuid
+from collections.abc import Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from siloquent.errors import SiloquentError
+from siloquent.errors import MOST_NAMES, SiloquentError
 
 TYPES = "https://siloquent.invalid/problems/"
 OWNER_LOG = "owner.log"
@@ -43,7 +45,10 @@ FIXES = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What went wrong, as people read it on standard error and programs on standard output."""
+    """What went wrong, as people read it on standard error and programs on standard output.
+
+    ``about``: the error's own attributes, by name, for programs: they need not parse ``detail``.
+    """
 
     code: str
     title: str
@@ -54,6 +59,7 @@ class Problem:
     http_status: int = 400
     instance: str = ""
     notes: tuple[str, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The document of kind ``siloquent/problem/1``."""
@@ -69,6 +75,7 @@ class Problem:
             "fix": self.fix,
             "instance": self.instance or f"urn:uuid:{uuid.uuid4()}",
             "notes": list(self.notes),
+            "about": dict(self.about),
         }
 
 
@@ -85,6 +92,7 @@ def problem_of(error: BaseException) -> Problem:
             error.spent,
             error.http_status,
             notes=notes,
+            about=_about(error),
         )
     if isinstance(error, KeyboardInterrupt):
         spent, fix = getattr(error, "spent", "nothing"), getattr(error, "fix", "")
@@ -101,6 +109,17 @@ def problem_of(error: BaseException) -> Problem:
         instance=f"urn:uuid:{report}",
         notes=notes,
     )
+
+
+def _about(error: SiloquentError) -> dict[str, Any]:
+    """The attributes that a program may want; of known names no more than the message lists."""
+    found = {name: getattr(error, name, None) for name in error.FIELDS}
+    if "known" in found:
+        found["known"] = list(found["known"])[:MOST_NAMES]
+    alpha = found.get("best_alpha")
+    if alpha is not None:  # a numpy number, or infinity, is not JSON
+        found["best_alpha"] = float(alpha) if math.isfinite(alpha) else None
+    return found
 
 
 class OwnerLog(logging.FileHandler):

@@ -5,6 +5,15 @@ session.ask("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200").table
 """
 
 from siloquent.remote.answers import RemoteAnswer, RemoteExplanation
-from siloquent.remote.session import RemoteSession, connect
+from siloquent.remote.exchange import Timeouts
+from siloquent.remote.session import AsyncRemoteSession, RemoteSession, connect, connect_async
 
-__all__ = ["RemoteAnswer", "RemoteExplanation", "RemoteSession", "connect"]
+__all__ = [
+    "AsyncRemoteSession",
+    "RemoteAnswer",
+    "RemoteExplanation",
+    "RemoteSession",
+    "Timeouts",
+    "connect",
+    "connect_async",
+]

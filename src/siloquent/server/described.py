@@ -215,6 +215,8 @@ def _of_tasks() -> Iterator[tuple[int, str]]:
     from siloquent import errors
 
     for kind in vars(errors).values():
+        if kind is errors.Unanswered:
+            continue  # a client's own: no server says it
         if isinstance(kind, type) and issubclass(kind, errors.SiloquentError) and 400 <= kind.http_status < 600:
             yield kind.http_status, kind.code
 

@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from siloquent.documents.kinds import json_schema
 from siloquent.documents.problems import Problem, keep_details, problem_of
 from siloquent.errors import PortableError, SiloquentError
 from siloquent.server.fixes import over_http
@@ -32,7 +33,11 @@ DESCRIBED: dict[str, Any] = {
             "schema": {
                 "type": "object",
                 "required": [*_TEXTS, "status"],
-                "properties": {"status": {"type": "integer"}, **{name: {"type": "string"} for name in _TEXTS}},
+                "properties": {
+                    "status": {"type": "integer"},
+                    **{name: {"type": "string"} for name in _TEXTS},
+                    "about": json_schema("problem")["properties"]["about"],
+                },
             }
         }
     },
@@ -40,11 +45,24 @@ DESCRIBED: dict[str, Any] = {
 """Every failure in the API's description."""
 
 
+PERHAPS = "perhaps the price of this request; sent again with the same key it costs no more"
+"""What a refusal says was spent where the request may have been charged before it failed."""
+
+
 class Refused(PortableError):
     """A request that the server itself refuses, before any task hears of it."""
 
-    def __init__(self, status: int, code: str, detail: str, *, fix: str = "", headers: dict[str, str] | None = None):
-        self.problem = Problem(code, HTTPStatus(status).phrase, detail, 2, fix, http_status=status)
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        fix: str = "",
+        spent: str = "nothing",
+        headers: dict[str, str] | None = None,
+    ):
+        self.problem = Problem(code, HTTPStatus(status).phrase, detail, 2, fix, spent, http_status=status)
         self.headers = headers or {}
         super().__init__(detail)
 
@@ -109,7 +127,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(sqlite3.OperationalError)
     async def store_busy(request: Request, error: sqlite3.OperationalError) -> Response:
         detail = "The server's own file is locked, or its disk is full. What was charged stays, under its key."
-        problem = Problem("store_busy", "Busy", detail, 2, "send it again with the same key", http_status=503)
+        problem = Problem("store_busy", "Busy", detail, 2, "send it again with the same key", PERHAPS, 503)
         return _for(request, problem, {"Retry-After": "10"})
 
     @app.exception_handler(Exception)

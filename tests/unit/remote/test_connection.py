@@ -18,12 +18,41 @@ from typing import Any
 import pytest
 
 from siloquent.documents.money import told_amount
-from siloquent.errors import BudgetExceeded, NotAllowed, ReleaseError, RequestError, UnknownName
+from siloquent.documents.problems import problem_of
+from siloquent.errors import (
+    AccuracyUnreachable,
+    BudgetExceeded,
+    ChainBroken,
+    MissingExtra,
+    NotAllowed,
+    ProtocolError,
+    ReleaseError,
+    RequestError,
+    SiloquentError,
+    SyntaxProblem,
+    UnknownName,
+)
 from siloquent.remote import RemoteSession, connect
-from siloquent.remote.connection import Connection, error_of, find_token
+from siloquent.remote.calls import call
+from siloquent.remote.exchange import Link
+from siloquent.remote.replies import Reply, error_of
+from siloquent.remote.tokens import find_token
 
 TOKEN = "sq_00000000_" + "A" * 43
 Answer = tuple[int, dict[str, str], bytes]
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("siloquent.remote.exchange.FIRST_PAUSE_SECONDS", 0.0001)
+
+
+def send(
+    address: str, route: str = "me", body: dict[str, Any] | None = None, *, key: str | None = None, attempts: int = 4
+) -> Reply:
+    """One request, as a verb sends it."""
+    with RemoteSession(Link(address, TOKEN, attempts=attempts)) as session:
+        return session._run(session._send(call(route, body=body, key=key)))
 
 
 @contextmanager
@@ -113,17 +142,17 @@ def certificate(tmp_path: Path) -> Path:
 )
 def test_a_token_goes_nowhere_without_tls_but_to_this_machine(address: str) -> None:
     with pytest.raises(RequestError, match=r"TLS|address"):
-        Connection(address, TOKEN)
+        Link(address, TOKEN)
 
 
 @pytest.mark.parametrize("token", ["a b", "a\r\nX: y", "caf\xe9"])
 def test_what_cannot_be_a_token_is_not_sent(token: str) -> None:
     with pytest.raises(RequestError, match="token"):
-        Connection("https://clinic.example.org", token)
+        Link("https://clinic.example.org", token)
 
 
 def test_a_token_is_in_no_representation() -> None:
-    assert TOKEN not in repr(Connection("https://clinic.example.org", TOKEN))
+    assert TOKEN not in repr(Link("https://clinic.example.org", TOKEN))
 
 
 def test_a_token_comes_from_a_file_of_ones_own_or_the_environment(tmp_path: Path) -> None:
@@ -148,17 +177,17 @@ def test_a_certificate_that_nobody_vouches_for_is_refused_before_the_token_is_se
     tls.load_cert_chain(certificate)
     with peer((200, {}, b"{}"), tls=tls) as (address, heard):
         with pytest.raises(RequestError, match="certificate"):
-            Connection(address, TOKEN).send("GET", "/me")
+            send(address)
         assert heard == []
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        assert Connection(address, TOKEN).send("GET", "/me").document() == {}
+        assert send(address).document() == {}
         with pytest.raises(RequestError, match="certificate"):
-            Connection(address.replace("127.0.0.1", "localhost"), TOKEN).send("GET", "/me")
+            send(address.replace("127.0.0.1", "localhost"))
 
 
 def test_what_spends_is_sent_again_under_its_key_when_the_connection_breaks() -> None:
     with peer(None, (429, {"Retry-After": "0"}, b"{}"), (200, {}, b'{"a": 1}')) as (address, heard):
-        reply = Connection(address, TOKEN).send("POST", "/answers", {"sql": "x"}, key="k")
+        reply = send(address, "answer", {"sql": "x"}, key="k")
     assert reply.document() == {"a": 1}
     assert {(path, headers["Idempotency-Key"], body) for path, headers, body in heard} == {
         ("/v1/answers", "k", b'{"sql": "x"}')
@@ -167,23 +196,22 @@ def test_what_spends_is_sent_again_under_its_key_when_the_connection_breaks() ->
 
 
 def test_what_has_no_key_and_changes_something_is_sent_once() -> None:
-    with peer(None) as (address, heard), pytest.raises(RequestError, match="Nobody answers"):
-        Connection(address, TOKEN).send("POST", "/tokens", {})
+    with peer(None) as (address, heard), pytest.raises(RequestError, match="No server answers"):
+        send(address, "create_token", {})
     assert len(heard) == 1
 
 
 def test_a_server_that_never_answers_leaves_word_of_what_may_be_spent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("siloquent.remote.connection.ATTEMPTS", 2)
-    with peer(None) as (address, _), pytest.raises(RequestError, match="Nobody answers") as lost:
-        Connection(address, TOKEN).send("POST", "/answers", {"sql": "x"}, key="k")
+    with peer(None) as (address, _), pytest.raises(RequestError, match="No server answers") as lost:
+        send(address, "answer", {"sql": "x"}, key="k")
     assert "perhaps the price" in lost.value.spent
     assert "'k'" in lost.value.fix
 
 
 def test_a_redirect_is_not_followed_with_the_token() -> None:
     moved = (302, {"Location": "http://evil.example.org"}, b"moved")
-    with peer(moved) as (address, heard), pytest.raises(RequestError, match="no siloquent"):
-        Connection(address, TOKEN).send("GET", "/me").document()
+    with peer(moved) as (address, heard), pytest.raises(RequestError, match="not from a siloquent"):
+        send(address).document()
     assert len(heard) == 1
 
 
@@ -191,7 +219,7 @@ def test_a_redirect_is_not_followed_with_the_token() -> None:
 def test_a_redirect_with_a_document_is_no_answer_and_no_file(status: int, tmp_path: Path) -> None:
     moved = (status, {"Location": "http://evil.example.org"}, b'{"tables": []}')
     with peer(moved) as (address, heard):
-        session = RemoteSession(Connection(address, TOKEN))
+        session = RemoteSession(Link(address, TOKEN))
         with pytest.raises(RequestError):
             session.tables()
         with pytest.raises(RequestError):
@@ -203,14 +231,13 @@ def test_a_redirect_with_a_document_is_no_answer_and_no_file(status: int, tmp_pa
 @pytest.mark.parametrize("told", [{}, {"rows": 3}, {"accuracy": {"alpha": "x"}}, {"accuracy": []}])
 def test_an_answer_that_cannot_be_read_leaves_word_of_what_may_be_spent(told: dict[str, Any]) -> None:
     with peer((200, {}, json.dumps(told).encode())) as (address, _), pytest.raises(RequestError) as lost:
-        RemoteSession(Connection(address, TOKEN)).ask("SELECT COUNT(*) FROM t ERROR 9", key="k")
+        RemoteSession(Link(address, TOKEN)).ask("SELECT COUNT(*) FROM t ERROR 9", key="k")
     assert "perhaps the price" in lost.value.spent
 
 
 def test_a_connection_that_breaks_below_tls_is_tried_again_and_its_price_is_not_denied(
     certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("siloquent.remote.connection.ATTEMPTS", 2)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate)
@@ -228,8 +255,8 @@ def test_a_connection_that_breaks_below_tls_is_tried_again_and_its_price_is_not_
         peer_thread = threading.Thread(target=break_below)
         peer_thread.start()
         address = f"https://127.0.0.1:{listening.getsockname()[1]}"
-        with pytest.raises(RequestError, match="Nobody answers") as lost:
-            Connection(address, TOKEN).send("POST", "/answers", {"sql": "x"}, key="k")
+        with pytest.raises(RequestError, match="No server answers") as lost:
+            send(address, "answer", {"sql": "x"}, key="k")
         peer_thread.join()
     assert heard == 2
     assert "perhaps the price" in lost.value.spent
@@ -238,14 +265,14 @@ def test_a_connection_that_breaks_below_tls_is_tried_again_and_its_price_is_not_
 @pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b"\xff", b"[" * 100_000])
 def test_what_answers_and_is_no_server_is_told_apart(body: bytes) -> None:
     for status in (200, 500):
-        with peer((status, {}, body)) as (address, _), pytest.raises(RequestError, match="no siloquent"):
-            Connection(address, TOKEN).send("GET", "/me").document()
+        with peer((status, {}, body)) as (address, _), pytest.raises(RequestError, match="not from a siloquent"):
+            send(address).document()
 
 
 def test_an_answer_beyond_all_bounds_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("siloquent.remote.connection.MOST_BYTES", 1_000)
-    with peer((200, {}, b"x" * 5_000)) as (address, _), pytest.raises(RequestError, match="at once"):
-        Connection(address, TOKEN).send("GET", "/me")
+    monkeypatch.setattr("siloquent.remote.calls.MAX_DOCUMENT_BYTES", 1_000)
+    with peer((200, {}, b"x" * 5_000)) as (address, _), pytest.raises(RequestError, match="longer"):
+        send(address)
 
 
 @pytest.mark.parametrize(
@@ -265,6 +292,38 @@ def test_a_problem_is_the_error_that_it_would_be_here(status: int, code: str, ki
     )
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        UnknownName("table", "vists", ["visits", "wards"]),
+        SyntaxProblem("This is not SQL.", position=7, expected="FROM"),
+        BudgetExceeded("visits@1/ana", asked="rho 2", left="rho 1"),
+        AccuracyUnreachable("Too small.", best_alpha=41.5),
+        ChainBroken("An entry was changed.", seq=12),
+        MissingExtra("spark", "This source"),
+        ProtocolError("bad_seal", role="north", step="2"),
+    ],
+)
+def test_the_attributes_of_an_error_travel_as_fields(wrong: SiloquentError) -> None:
+    document = problem_of(wrong).to_json()
+    for detail in (document["detail"], "Tabelle unbekannt."):  # what people read may change
+        error = error_of(400, json.dumps({**document, "detail": detail}).encode())
+        assert (type(error), error.code) == (type(wrong), wrong.code) or isinstance(wrong, ProtocolError)
+        assert error.detail == detail
+        if type(error) is type(wrong):
+            assert {name: getattr(error, name) for name in wrong.FIELDS} == {
+                name: getattr(wrong, name) for name in wrong.FIELDS
+            }
+
+
+@pytest.mark.parametrize("about", [None, 5, [], {"known": 5, "near": 7, "kind": None}, {"known": [1, "x"]}])
+def test_an_error_without_its_fields_is_still_one(about: object) -> None:
+    error = error_of(404, json.dumps({"code": "unknown_name", "detail": "no", "about": about}).encode())
+    assert isinstance(error, UnknownName)
+    assert (error.kind, error.near) == ("", None)
+    assert error.known in ([], ["x"])
+
+
 def test_a_session_says_no_token_when_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SILOQUENT_TOKEN", "SILOQUENT_TOKEN_FILE"):
         monkeypatch.delenv(name, raising=False)
@@ -278,13 +337,14 @@ def test_notes_that_are_none_do_not_hide_what_was_refused(notes: object) -> None
     assert (type(told), told.detail) == (NotAllowed, "no")
 
 
-MANIFEST = {"files": [{"name": "answer.parquet", "sha256": hashlib.sha256(b"as released").hexdigest()}]}
+RELEASE = {"id": "r-000001", "task": "explore", "table": "visits"}
+MANIFEST = {**RELEASE, "files": [{"name": "answer.parquet", "sha256": hashlib.sha256(b"as released").hexdigest()}]}
 
 
 def test_a_file_that_is_not_the_manifests_is_not_written(tmp_path: Path) -> None:
     for data in (b"as released", b"something else"):
         with peer((200, {}, json.dumps(MANIFEST).encode()), (200, {}, data)) as (address, _):
-            session, folder = RemoteSession(Connection(address, TOKEN)), tmp_path / data.decode()
+            session, folder = RemoteSession(Link(address, TOKEN)), tmp_path / data.decode()
             if data == b"as released":
                 session.fetch("r-000001", folder)
                 assert (folder / "answer.parquet").read_bytes() == data
@@ -296,18 +356,18 @@ def test_a_file_that_is_not_the_manifests_is_not_written(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/b", "..", ""])
 def test_a_manifest_leads_nowhere_else(tmp_path: Path, name: str) -> None:
-    manifest = {"files": [{"name": name, "sha256": hashlib.sha256(b"x").hexdigest()}]}
+    manifest = {**RELEASE, "files": [{"name": name, "sha256": hashlib.sha256(b"x").hexdigest()}]}
     answers = (200, {}, json.dumps(manifest).encode()), (200, {}, b"x")
     with peer(*answers) as (address, _), pytest.raises(RequestError):
-        RemoteSession(Connection(address, TOKEN)).fetch("r-000001", tmp_path / "got")
+        RemoteSession(Link(address, TOKEN)).fetch("r-000001", tmp_path / "got")
     assert [one.name for one in tmp_path.rglob("*")] == ["got"]
 
 
 @pytest.mark.parametrize("manifest", [{}, {"files": 5}, {"files": [5]}, {"files": [{"name": "x"}]}])
 def test_a_manifest_that_is_none_makes_no_folder(tmp_path: Path, manifest: dict[str, Any]) -> None:
-    answer = (200, {}, json.dumps(manifest).encode())
+    answer = (200, {}, json.dumps({**RELEASE, **manifest}).encode())
     with peer(answer) as (address, _), pytest.raises(RequestError, match="cannot be read"):
-        RemoteSession(Connection(address, TOKEN)).fetch("r-000001", tmp_path / "got")
+        RemoteSession(Link(address, TOKEN)).fetch("r-000001", tmp_path / "got")
     assert not (tmp_path / "got").exists()
 
 
@@ -316,7 +376,7 @@ def test_an_amount_beyond_all_bounds_is_refused_before_it_is_computed(text: obje
     with pytest.raises(RequestError):
         told_amount(text)
     with peer((200, {}, json.dumps({"cost": {"epsilon": text}, "left_before": text}).encode())) as (address, _):
-        found = RemoteSession(Connection(address, TOKEN)).explain("SELECT COUNT(*) FROM t ERROR 5")
+        found = RemoteSession(Link(address, TOKEN)).explain("SELECT COUNT(*) FROM t ERROR 5")
         for name in ("price", "left_before"):
             with pytest.raises(RequestError):
                 getattr(found, name)
@@ -327,30 +387,28 @@ def test_an_amount_beyond_all_bounds_is_refused_before_it_is_computed(text: obje
 def test_a_proxy_that_speaks_for_a_server_is_not_an_answer(
     status: int, kind: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("siloquent.remote.connection.ATTEMPTS", 3)
     gone: Answer = (status, {"Content-Type": kind} if kind else {}, b"<html>Bad Gateway</html>")
     with peer(gone, (200, {}, b'{"a": 1}')) as (address, heard):
-        assert Connection(address, TOKEN).send("POST", "/answers", {}, key="k").document() == {"a": 1}
+        assert send(address, "answer", {}, key="k").document() == {"a": 1}
     assert [headers["Idempotency-Key"] for _, headers, _ in heard] == ["k", "k"]
-    with peer(gone) as (address, heard), pytest.raises(RequestError, match="Nobody answers") as lost:
-        Connection(address, TOKEN).send("POST", "/answers", {}, key="k")
-    assert len(heard) == 3
+    with peer(gone) as (address, heard), pytest.raises(RequestError, match="No server answers") as lost:
+        send(address, "answer", {}, key="k")
+    assert len(heard) == 4
     assert "perhaps the price" in lost.value.spent
     with peer(gone) as (address, heard), pytest.raises(RequestError):
-        Connection(address, TOKEN).send("POST", "/tokens", {})
+        send(address, "create_token", {})
     assert len(heard) == 1, "what has no key is sent once"
 
 
 def test_a_servers_own_503_keeps_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("siloquent.remote.connection.ATTEMPTS", 1)
     problem = json.dumps({"code": "too_slow", "detail": "so it is"}).encode()
     own: Answer = (503, {"Content-Type": "application/problem+json"}, problem)
     with peer(own) as (address, _), pytest.raises(RequestError, match="so it is"):
-        Connection(address, TOKEN).send("POST", "/answers", {}, key="k")
+        send(address, "answer", {}, key="k")
 
 
 @pytest.mark.parametrize("status", [400, 413, 500])
 def test_no_answer_but_a_problem_document_says_that_a_keyed_request_cost_nothing(status: int) -> None:
     with peer((status, {}, b"<html>")) as (address, _), pytest.raises(RequestError) as lost:
-        Connection(address, TOKEN).send("POST", "/answers", {}, key="k")
+        send(address, "answer", {}, key="k")
     assert "perhaps the price" in lost.value.spent

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 
 from siloquent.errors import ReleaseError
 from siloquent.server.guard import Guarded, House, Who, house_of, key_of, require_declared
-from siloquent.server.problems import Refused
+from siloquent.server.problems import PERHAPS, Refused
 from siloquent.server.routes.bodies import AnswerBody, QuestionBody
 from siloquent.server.store import ADD_RELEASE
 from siloquent.server.tokens import Person
@@ -98,7 +98,8 @@ async def _in_its_slot(
         except TimeoutError:
             raise Refused(
                 503, "too_slow", "The answer takes longer than this server waits; what was charged stays.",
-                fix="send the same request with the same key again: it costs no more", headers={"Retry-After": "30"},
+                fix="send the same request with the same key again: it costs no more", spent=PERHAPS,
+                headers={"Retry-After": "30"},
             ) from None  # fmt: skip
 
 

@@ -1,0 +1,147 @@
+"""One verb, two faces: written once as steps, it blocks on a session and is awaited on an asynchronous one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from functools import update_wrapper
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+from siloquent.errors import RequestError
+from siloquent.remote.calls import Call
+from siloquent.remote.exchange import Attempt, Link, Outcome, Pause, Steps, exchange
+from siloquent.remote.replies import UNKNOWN, Reply
+from siloquent.remote.told import Told
+
+if TYPE_CHECKING:
+    from siloquent.remote.async_transport import AsyncTransport
+    from siloquent.remote.transport import Transport
+
+P = ParamSpec("P")
+T = TypeVar("T")
+K = TypeVar("K", bound=Told)
+
+
+class Face:
+    """A session at a server; its verbs are steps, which a blocking or an awaiting face performs."""
+
+    _transport: Transport | AsyncTransport
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._link.address!r}{', closed' if self._transport.is_closed else ''})"
+
+    @property
+    def _link(self) -> Link:
+        return self._transport.link
+
+    def _send(self, call: Call) -> Steps[Reply]:
+        self._require_open()
+        return (yield from exchange(call, self._link))
+
+    def _require_open(self) -> None:
+        if self._transport.is_closed:
+            raise RequestError("This session is closed.", fix="siloquent.connect(ADDRESS)")
+
+    def _document(self, call: Call) -> Steps[dict[str, Any]]:
+        reply = yield from self._send(call)
+        return reply.document()
+
+    def _told(self, kind: type[K], call: Call) -> Steps[K]:
+        """The answer as a document of ``kind``; one that cannot be read may have been charged for."""
+        document = yield from self._document(call)
+        try:
+            return kind(document)
+        except RequestError as unreadable:
+            if call.key is not None:
+                unreadable.spent = UNKNOWN
+            raise
+
+
+class Blocking(Face):
+    """A face whose verbs return when the server has answered."""
+
+    _transport: Transport
+
+    def _run(self, steps: Steps[T]) -> T:
+        outcome: Outcome = None
+        try:
+            while True:
+                effect = steps.send(outcome)
+                try:
+                    outcome = self._perform(effect)
+                except BaseException as stopped:  # allowed: the steps raise it again, with what may be charged
+                    steps.throw(stopped)
+                    raise
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+    def _perform(self, effect: Attempt | Pause) -> Outcome:
+        if isinstance(effect, Attempt):
+            return self._transport.attempt(effect)
+        time.sleep(effect.seconds)
+        return None
+
+
+class Awaiting(Face):
+    """A face whose verbs are awaited."""
+
+    _transport: AsyncTransport
+
+    async def _run(self, steps: Steps[T]) -> T:
+        outcome: Outcome = None
+        try:
+            while True:
+                effect = steps.send(outcome)
+                try:
+                    outcome = await self._perform(effect)
+                except BaseException as stopped:  # allowed: the steps raise it again, with what may be charged
+                    steps.throw(stopped)
+                    raise
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+    async def _perform(self, effect: Attempt | Pause) -> Outcome:
+        if isinstance(effect, Attempt):
+            return await self._transport.attempt(effect)
+        await asyncio.sleep(effect.seconds)
+        return None
+
+
+class Verb(Generic[P, T]):
+    """A method of sessions, written as steps: a call on a blocking face, a coroutine on an awaiting one."""
+
+    def __init__(self, steps: Callable[Concatenate[Any, P], Steps[T]]) -> None:
+        self._steps = steps
+
+        def blocking(face: Blocking, *args: P.args, **kwargs: P.kwargs) -> T:
+            return face._run(steps(face, *args, **kwargs))
+
+        async def awaiting(face: Awaiting, *args: P.args, **kwargs: P.kwargs) -> T:
+            return await face._run(steps(face, *args, **kwargs))
+
+        self._blocking = update_wrapper(blocking, steps)
+        self._awaiting = update_wrapper(awaiting, steps)
+        self.__doc__ = steps.__doc__
+
+    @overload
+    def __get__(self, face: None, owner: Any) -> Callable[Concatenate[Any, P], Steps[T]]: ...
+
+    @overload
+    def __get__(self, face: Blocking, owner: Any) -> Callable[P, T]: ...
+
+    @overload
+    def __get__(self, face: Awaiting, owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
+
+    def __get__(self, face: Any, owner: Any) -> Any:
+        if face is None:
+            return self._steps
+        return MethodType(self._awaiting if isinstance(face, Awaiting) else self._blocking, face)
+
+
+def verb(steps: Callable[Concatenate[Any, P], Steps[T]]) -> Verb[P, T]:
+    """A method of both faces, from its steps."""
+    return Verb(steps)

@@ -1,0 +1,147 @@
+"""What comes back: a document, a refusal as the error that it would be without a server, or no answer at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from siloquent import errors
+from siloquent.errors import NotAllowed, RequestError, SiloquentError, Unanswered
+from siloquent.foreign import load_json
+
+PROBLEM = "application/problem+json"
+UNKNOWN = "perhaps the price of this request; sent again with the same key it costs no more"
+STRANGER = "A response at this address is not from a siloquent server."
+UPGRADE = "pip install --upgrade siloquent"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One response: its status, its headers by lower-case name, its body."""
+
+    body: bytes
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def replayed(self) -> bool:
+        """Whether it was given before, under the same key."""
+        return self.headers.get("idempotency-replayed") == "true"
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the server did what it was asked; a redirect is not an answer."""
+        return 200 <= self.status < 300
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether it is a refusal of a siloquent server's own, and not of a proxy before it."""
+        return self.headers.get("content-type", "").startswith(PROBLEM) and self.object() is not None
+
+    def object(self) -> dict[str, Any] | None:
+        """The body as a JSON object; None if it is not one."""
+        try:
+            found = load_json(self.body)
+        except (ValueError, RecursionError):
+            return None
+        return found if isinstance(found, dict) else None
+
+    def document(self) -> dict[str, Any]:
+        """The body as a JSON object.
+
+        Raises:
+            Unanswered: it is not one, so this is not a siloquent server.
+        """
+        found = self.object()
+        if found is None:
+            raise Unanswered(STRANGER, fix="look at the address after --server")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """An attempt that nothing came of.
+
+    Attributes:
+        reason: In our own words; nothing that a peer sent is in it.
+        is_sent: Whether the request may have reached the server.
+        error: What is wrong where a further attempt would not help.
+    """
+
+    reason: str
+    is_sent: bool
+    error: RequestError | None = None
+
+
+def untrusted(reason: str) -> Lost:
+    """A certificate that is not trusted: nothing was sent."""
+    return Lost(
+        "the certificate is not trusted",
+        is_sent=False,
+        error=RequestError(
+            f"The server's certificate is not trusted: {reason}.",
+            fix="SSL_CERT_FILE=FILE names the authority that signed it",
+        ),
+    )
+
+
+def too_long(most: int) -> Lost:
+    """An answer that is longer than any that is asked for."""
+    return Lost(f"the response is longer than {most // 2**20} MiB", is_sent=True, error=RequestError(
+        f"The response is longer than {most // 2**20} MiB.", fix="ask for fewer rows at once"
+    ))  # fmt: skip
+
+
+def error_of(status: int, data: bytes, *, spent: str = "nothing") -> SiloquentError:
+    """The error of a problem document: the class and attributes that the same refusal has without a server.
+
+    Args:
+        spent: What the request may have cost, where the response is not a problem document.
+    Raises:
+        Unanswered: it is not a document.
+    """
+    document = Reply(data).object()
+    if document is None:
+        raise Unanswered(STRANGER, fix="look at the address after --server", spent=spent)
+    code = str(document.get("code", ""))
+    detail = str(document.get("detail", f"The server says {status}."))
+    kind = dict(_kinds()).get(code, NotAllowed if status in (401, 403) else RequestError)
+    error = kind.__new__(kind)  # its own arguments stayed at the server: the document tells its attributes
+    vars(error).update(_about(kind, document.get("about")))
+    SiloquentError.__init__(error, detail, fix=str(document.get("fix", "")), spent=str(document.get("spent", spent)))
+    error.code = code or kind.code
+    notes = document.get("notes")
+    for note in notes if isinstance(notes, list) else ():
+        error.add_note(str(note))
+    return error
+
+
+_DEFAULTS: Mapping[str, tuple[tuple[type, ...], Any]] = {
+    "known": ((list,), ()),
+    "near": ((str, type(None)), None),
+    "key": ((str, type(None)), None),
+    "position": ((int,), 0),
+    "seq": ((int,), 0),
+    "best_alpha": ((int, float, type(None)), None),
+}
+"""The types of an error's attributes and what stands where a server does not tell one; the others are text."""
+
+
+def _about(kind: type[SiloquentError], told: object) -> dict[str, Any]:
+    """The attributes of an error of ``kind``, from what a document tells or by default."""
+    found: dict[str, Any] = {}
+    for name in kind.FIELDS:
+        types, default = _DEFAULTS.get(name, ((str,), ""))
+        value = told.get(name) if isinstance(told, dict) else None
+        is_one = isinstance(value, types) and not isinstance(value, bool)
+        found[name] = value if is_one else default
+    if "known" in found:
+        found["known"] = [one for one in found["known"] if isinstance(one, str)]
+    return found
+
+
+def _kinds() -> Iterator[tuple[str, type[SiloquentError]]]:
+    for kind in vars(errors).values():
+        if isinstance(kind, type) and issubclass(kind, SiloquentError):
+            yield kind.code, kind

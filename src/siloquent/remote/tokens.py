@@ -1,0 +1,34 @@
+"""Where a client's token comes from: a file of its owner's own, or the environment; never the command line."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from siloquent.errors import NotAllowed
+
+TOKEN = "SILOQUENT_TOKEN"
+TOKEN_FILE = "SILOQUENT_TOKEN_FILE"
+
+
+def find_token(file: Path | str | None = None, *, environment: Mapping[str, str] | None = None) -> str:
+    """The token: of ``file``, or of the variable SILOQUENT_TOKEN, or of the file that SILOQUENT_TOKEN_FILE names.
+
+    Raises:
+        NotAllowed: there is none, or others of this machine may read its file.
+    """
+    environment = os.environ if environment is None else environment
+    named = file or (None if environment.get(TOKEN) else environment.get(TOKEN_FILE))
+    if named is None:
+        if text := environment.get(TOKEN, "").strip():
+            return text
+        raise NotAllowed("A server needs a token, and none is set.", fix=f"export {TOKEN_FILE}=FILE, or {TOKEN}=sq_..")
+    try:
+        with Path(named).open("rb") as opened:
+            if os.fstat(opened.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise NotAllowed(f"Others may read the token in {named}.", fix=f"chmod 600 {named}")
+            return opened.read(200).decode("ascii", "replace").strip()
+    except OSError as failed:
+        raise NotAllowed(f"The token's file cannot be read: {failed.strerror}.", fix="--token-file FILE") from None

@@ -1,0 +1,260 @@
+"""Attempts over connections that are kept: HTTP/1.1 by the standard library, each read and write with an end."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import os
+import select
+import ssl
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+from siloquent.remote.calls import Call
+from siloquent.remote.exchange import Attempt, Link
+from siloquent.remote.replies import Lost, Reply, too_long, untrusted
+from siloquent.version import VERSION
+
+MAX_KEPT = 8
+PIECE_BYTES = 2**16
+
+
+def headers_of(call: Call, token: str) -> dict[str, str]:
+    """The headers of one attempt."""
+    found = {"Authorization": f"Bearer {token}", "Accept": "application/json", "Accept-Encoding": "identity"}
+    found |= {"User-Agent": f"siloquent/{VERSION}", **call.headers}
+    if call.body is not None:
+        found["Content-Type"] = "application/json"
+    if call.data is not None:
+        found["Content-Type"] = "application/octet-stream"
+    if call.key is not None:
+        found["Idempotency-Key"] = call.key
+    return found
+
+
+def text_of(call: Call) -> bytes | None:
+    """The bytes that a call sends, but for a file's."""
+    if call.body is not None:
+        return json.dumps(call.body).encode()
+    return call.data if isinstance(call.data, bytes) else None
+
+
+def reason_of(broken: BaseException) -> str:
+    """Why nothing came, in our own words."""
+    if isinstance(broken, TimeoutError):
+        return "it took too long"
+    if isinstance(broken, ConnectionRefusedError):
+        return "the connection is refused"
+    return "the connection broke"
+
+
+class Transport:
+    """The connections of one session: kept between requests, safe to use from several threads and after a fork."""
+
+    def __init__(self, link: Link) -> None:
+        self.link, self._parts, self.is_closed = link, urlsplit(link.address), False
+        # A deque needs no lock: a lock that another thread holds at a fork is never given back in the child.
+        self._idle: deque[tuple[int, http.client.HTTPConnection]] = deque()
+        self._tls: ssl.SSLContext | None = None
+
+    def attempt(self, asked: Attempt) -> Reply | Lost:
+        """Send a call once."""
+        call = asked.call
+        until = None if asked.seconds is None else time.monotonic() + asked.seconds
+        opened = self._connection(call, until)
+        if isinstance(opened, Lost):
+            return opened
+        connection, sock = opened
+        sock.until = until
+        try:
+            with closing(self._send(connection, call)) as response:
+                headers = {name.lower(): value for name, value in response.getheaders()}
+                body = _body(response, call)
+        except (OSError, http.client.HTTPException, ValueError) as broken:
+            connection.close()
+            return Lost(reason_of(broken), is_sent=True)
+        if isinstance(body, Lost):
+            connection.close()
+            return body
+        self._keep(connection)
+        return Reply(body, response.status, headers)
+
+    def pieces(self, call: Call) -> Iterator[bytes | Reply | Lost]:
+        """The pieces of a good answer as they come; at its end, or where there is none, what became of it."""
+        opened = self._connection(call, None, fresh=True)
+        if isinstance(opened, Lost):
+            yield opened
+            return
+        connection, sock = opened
+        sock.until = None
+        try:
+            with closing(self._send(connection, call)) as response:
+                headers = {name.lower(): value for name, value in response.getheaders()}
+                while response.status == 200 and (piece := response.read1(PIECE_BYTES)):
+                    yield piece
+                yield Reply(response.read(PIECE_BYTES), response.status, headers)
+        except (OSError, http.client.HTTPException, ValueError) as broken:
+            yield Lost(reason_of(broken), is_sent=True)
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """Close every connection; one that is in use when its answer has come."""
+        self.is_closed = True
+        while self._idle:
+            with suppress(IndexError):
+                self._idle.pop()[1].close()
+
+    def _connection(
+        self, call: Call, until: float | None, *, fresh: bool = False
+    ) -> tuple[http.client.HTTPConnection, _Timed] | Lost:
+        """A kept connection that the server has not closed, or a new one.
+
+        A request that may not be repeated gets a new one: a kept one may be closed by the server just as it is sent.
+        """
+        while self._idle and call.may_repeat and not fresh:
+            with suppress(IndexError):
+                owner, kept = self._idle.pop()
+                if owner == os.getpid() and isinstance(kept.sock, _Timed) and kept.sock.is_quiet:
+                    return kept, kept.sock
+                kept.close()  # the server closed it, or the parent process uses it
+        try:
+            return self._connected(until)
+        except ssl.SSLCertVerificationError as refused:
+            return untrusted(refused.verify_message or "unknown")
+        except (OSError, ValueError) as broken:
+            return Lost(reason_of(broken), is_sent=False)
+
+    def _connected(self, until: float | None) -> tuple[http.client.HTTPConnection, _Timed]:
+        assert self._parts.hostname is not None
+        times = self.link.timeouts
+        wait = times.connect if until is None else max(0.001, min(times.connect, until - time.monotonic()))
+        where = (self._parts.hostname, self._parts.port)
+        if self._parts.scheme == "https":
+            if self._tls is None:
+                self._tls = ssl.create_default_context()
+            made: http.client.HTTPConnection = http.client.HTTPSConnection(*where, timeout=wait, context=self._tls)
+        else:
+            made = http.client.HTTPConnection(*where, timeout=wait)
+        made.connect()
+        sock = _Timed(made.sock, times.read)
+        made.sock = sock
+        return made, sock
+
+    def _send(self, connection: http.client.HTTPConnection, call: Call) -> http.client.HTTPResponse:
+        path = f"{self._parts.path.rstrip('/')}/v1{call.path}"
+        headers, text = headers_of(call, self.link.token), text_of(call)
+        try:
+            if isinstance(call.data, Path):
+                with call.data.open("rb") as file:
+                    headers["Content-Length"] = str(os.fstat(file.fileno()).st_size)
+                    connection.request(call.method, path, file, headers)
+            else:
+                connection.request(call.method, path, text, headers)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # a server that refuses a long body says why before it hangs up: hear it
+        return connection.getresponse()
+
+    def _keep(self, connection: http.client.HTTPConnection) -> None:
+        if connection.sock is None or self.is_closed or len(self._idle) >= MAX_KEPT:
+            connection.close()
+        else:
+            self._idle.append((os.getpid(), connection))
+
+
+def _body(response: http.client.HTTPResponse, call: Call) -> bytes | Lost:
+    """The whole body, in memory or in the call's sink; one that was cut is lost."""
+    into: IO[bytes] = io.BytesIO()
+    if call.sink is not None and response.status == 200:
+        into = call.sink
+        into.seek(0)
+        into.truncate()  # an earlier attempt may have left a part
+    size, most = 0, call.max_bytes
+    while piece := response.read(PIECE_BYTES):
+        size += len(piece)
+        if size > most:
+            return too_long(most)
+        into.write(piece)
+    if response.length:  # the standard library takes a body that was cut for a whole one
+        return Lost("the connection broke", is_sent=True)
+    return into.getvalue() if isinstance(into, io.BytesIO) and into is not call.sink else b""
+
+
+class _Timed:
+    """A connected socket whose reads and writes end in time, however slowly single bytes come."""
+
+    def __init__(self, sock: Any, read: float) -> None:
+        self._sock, self._read = sock, read
+        self.until: float | None = None
+        self._readers, self._closed = 0, False
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the peer has neither closed it nor sent what nobody asked for."""
+        try:
+            waiting = select.poll()
+            waiting.register(self._sock.fileno(), select.POLLIN | select.POLLHUP | select.POLLERR)
+            return not waiting.poll(0)
+        except (OSError, ValueError):
+            return False
+
+    def sendall(self, data: Any) -> None:
+        """Send bytes."""
+        self._arm()
+        self._sock.sendall(data)
+
+    def receive_into(self, room: Any) -> int:
+        """Receive some bytes."""
+        self._arm()
+        return int(self._sock.recv_into(room))
+
+    def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
+        """The bytes that come, as the standard library reads a response."""
+        self._readers += 1
+        return io.BufferedReader(_Reader(self))
+
+    def fileno(self) -> int:
+        """The socket's number."""
+        return int(self._sock.fileno())
+
+    def close(self) -> None:
+        """Close it, once its readers are done."""
+        self._closed = True
+        if not self._readers:
+            self._sock.close()
+
+    def let_go(self) -> None:
+        """A reader is done."""
+        self._readers -= 1
+        if self._closed:
+            self.close()
+
+    def _arm(self) -> None:
+        left = self._read if self.until is None else min(self._read, self.until - time.monotonic())
+        if left <= 0:
+            raise TimeoutError
+        self._sock.settimeout(left)
+
+
+class _Reader(io.RawIOBase):
+    """What a timed socket receives."""
+
+    def __init__(self, sock: _Timed) -> None:
+        self._from = sock
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int:
+        return self._from.receive_into(room)
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self._from.let_go()

@@ -1,0 +1,15 @@
+"""What a session at a server can do, one file a subject; each verb is written once, as steps."""
+
+from siloquent.remote.verbs.asking import AskingVerbs
+from siloquent.remote.verbs.jobs import JobVerbs
+from siloquent.remote.verbs.money import LedgerVerbs, MoneyVerbs
+from siloquent.remote.verbs.people import PeopleVerbs
+from siloquent.remote.verbs.releases import ReleaseVerbs
+from siloquent.remote.verbs.silos import SiloVerbs
+from siloquent.remote.verbs.tables import TableVerbs
+
+__all__ = ["LedgerVerbs", "SessionVerbs"]
+
+
+class SessionVerbs(AskingVerbs, JobVerbs, ReleaseVerbs, TableVerbs, MoneyVerbs, SiloVerbs, PeopleVerbs):
+    """Every verb of a session at a server."""

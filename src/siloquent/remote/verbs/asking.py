@@ -1,0 +1,84 @@
+"""Questions and their prices."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from siloquent.errors import RequestError
+from siloquent.remote.answers import RemoteAnswer, RemoteExplanation, answer_of
+from siloquent.remote.calls import call
+from siloquent.remote.exchange import Steps
+from siloquent.remote.faces import Face, verb
+from siloquent.remote.replies import UNKNOWN, UPGRADE
+
+if TYPE_CHECKING:
+    from siloquent.door import Asks
+    from siloquent.explore import Query
+
+
+class AskingVerbs(Face):
+    """ask and explain."""
+
+    @verb
+    def ask(
+        self, question: str | Query | Asks, *, key: str | None = None, max_cost: str | None = None
+    ) -> Steps[RemoteAnswer]:
+        """Answer a question; see ``siloquent.Session.ask``.
+
+        Args:
+            question: Text, a ``Query``, or a builder that ends in one.
+            key: An idempotency key of 1 to 64 printable characters: asking again with it is free. Without one a fresh
+                key is made, under which the request is repeated if the connection breaks.
+            max_cost: The highest price, in the account's epsilon or rho, as text.
+        Raises:
+            SiloquentError: as ``siloquent.Session.ask`` does.
+            Unanswered: no server answered; ``spent`` says whether a charge may stand, ``key`` is the key to repeat it.
+        Privacy:
+            As declared for the table: charged to the token's account, once for a key, before a row is read.
+        """
+        body: dict[str, Any] = {"sql": text_of(question)}
+        if max_cost is not None:
+            body["max_cost"] = max_cost
+        key = checked_key(key)
+        reply = yield from self._send(call("answer", body=body, key=key))
+        try:
+            return answer_of(reply.document(), replayed=reply.replayed)
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RequestError):
+            raise RequestError(
+                "The server's answer cannot be read.", fix=f"{UPGRADE}, then ask with the key {key!r}", spent=UNKNOWN
+            ) from None
+
+    @verb
+    def explain(self, question: str | Query | Asks) -> Steps[RemoteExplanation]:
+        """What ``question`` would cost, how it would be answered, what would be left. Does not read data; free.
+
+        Raises:
+            SiloquentError: as ``siloquent.Session.explain`` does.
+        """
+        document = yield from self._document(call("explain", body={"sql": text_of(question)}))
+        return RemoteExplanation(document)
+
+
+def text_of(question: str | Query | Asks) -> str:
+    """A question as text."""
+    from siloquent.explore import Query
+    from siloquent.explore.spec import render
+
+    if isinstance(question, str):
+        return question
+    return render(question if isinstance(question, Query) else question.query())
+
+
+def checked_key(key: str | None) -> str:
+    """``key``, or a fresh one; what cannot be a key is refused before it is sent.
+
+    Raises:
+        RequestError: it cannot be one.
+    """
+    if key is None:
+        return f"py-{uuid.uuid4().hex[:20]}"
+    if not isinstance(key, str) or not 1 <= len(key) <= 64 or not key.isascii() or not key.isprintable():
+        raise RequestError("A key has 1 to 64 printable characters.", fix=f"key={json.dumps(str(key)[:40])}")
+    return key

@@ -1,0 +1,112 @@
+"""Work that takes longer than an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from siloquent.remote.calls import call
+from siloquent.remote.documents import Job, Plan
+from siloquent.remote.exchange import Pause, Steps
+from siloquent.remote.faces import Face, verb
+from siloquent.remote.told import listed
+from siloquent.remote.verbs.asking import checked_key
+
+MAX_POLL_SECONDS = 25
+MIN_POLL_SECONDS = 1.0
+
+
+class JobVerbs(Face):
+    """start, price_job, jobs, job, wait, cancel, forget."""
+
+    @verb
+    def start(
+        self, task: str, spec: Mapping[str, Any], *, key: str | None = None, max_cost: str | None = None
+    ) -> Steps[Job]:
+        """Start work that takes longer than an answer.
+
+        Args:
+            task: sketch, synth, search or share.
+            spec: The task's spec as plain values, as in its TOML file.
+            key: As in ``ask``: starting the job again with it is free, and starts it anew if it has failed.
+        Raises:
+            SiloquentError: the spec cannot be read, or the work is refused.
+            Unanswered: no server answered; ``key`` is the key to start it again with.
+        Privacy:
+            As the task's own verb, charged to the token's account under ``key``, once.
+        """
+        body: dict[str, Any] = {"task": task, "spec": dict(spec)}
+        if max_cost is not None:
+            body["max_cost"] = max_cost
+        return (yield from self._told(Job, call("create_job", body=body, key=checked_key(key))))
+
+    @verb
+    def price_job(self, task: str, spec: Mapping[str, Any]) -> Steps[Plan]:
+        """What a job would cost, and how exact it would be. Does not read data; free.
+
+        Raises:
+            SiloquentError: as ``start`` does.
+        """
+        return (yield from self._told(Plan, call("price_job", body={"task": task, "spec": dict(spec)})))
+
+    @verb
+    def jobs(
+        self,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+        state: str | None = None,
+        table: str | None = None,
+    ) -> Steps[list[Job]]:
+        """The newest jobs; an owner sees everybody's.
+
+        Args:
+            limit: At most this many, 200 if it is left out.
+            after: Only jobs older than this one: the last id of the page before.
+            state: Only jobs in this state; ``table``: only jobs about it.
+        """
+        query = {"limit": limit, "after": after, "state": state, "table": table}
+        document = yield from self._document(call("list_jobs", query=query))
+        return listed(Job, document, "jobs")
+
+    @verb
+    def job(self, number: str) -> Steps[Job]:
+        """How far a job is."""
+        return (yield from self._told(Job, call("show_job", {"job": number})))
+
+    @verb
+    def wait(
+        self, number: str, *, progress: Callable[[int, int], None] | None = None, timeout: float | None = None
+    ) -> Steps[Job]:
+        """The job when it has ended; the server is asked to answer then, so there is no polling.
+
+        Args:
+            progress: Told the number of finished steps, and of how many, whenever it has changed between two answers.
+            timeout: After this many seconds the job as it is then; ``has_ended`` says whether it has.
+        """
+        clock, last = self._link.clock, (0, 0)
+        until = None if timeout is None else clock() + timeout
+        while True:
+            asked = clock()
+            left = MAX_POLL_SECONDS if until is None else until - asked
+            seconds = int(max(0, min(MAX_POLL_SECONDS, self._link.timeouts.read / 2, left)))
+            if progress is not None:
+                seconds = min(seconds, 1)
+            found = yield from self._told(Job, call("show_job", {"job": number}, query={"wait": seconds}))
+            if (now := (found.done, found.steps)) != last and progress is not None and not found.has_ended:
+                progress(*now)
+            last = now
+            if found.has_ended or (until is not None and clock() >= until):
+                return found
+            # A server that knows no long poll answers at once.
+            yield Pause(max(0.0, min(MIN_POLL_SECONDS, seconds or MIN_POLL_SECONDS) - (clock() - asked)))
+
+    @verb
+    def cancel(self, number: str) -> Steps[Job]:
+        """End a job that is not done. What it was charged stays."""
+        return (yield from self._told(Job, call("cancel_job", {"job": number})))
+
+    @verb
+    def forget(self, number: str) -> Steps[None]:
+        """Let the server forget a job that has ended; its charge and its release stay. For owners."""
+        yield from self._send(call("cancel_job", {"job": number}, query={"forget": "true"}, ends=True))

@@ -1,0 +1,39 @@
+"""Tokens: the owner's accounts for people and machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from siloquent.remote.calls import call
+from siloquent.remote.documents import NewToken, TokenLine
+from siloquent.remote.exchange import Steps
+from siloquent.remote.faces import Face, verb
+from siloquent.remote.told import listed
+
+
+class PeopleVerbs(Face):
+    """create_token, tokens, revoke_token. For owners."""
+
+    @verb
+    def create_token(self, name: str, role: str, *, tables: Sequence[str] = (), days: int = 90) -> Steps[NewToken]:
+        """Make a token. Its text is in ``token`` of the result and nowhere else.
+
+        Args:
+            role: owner, analyst, auditor, collector or operator.
+            tables: Only these tables; none: all.
+        Raises:
+            RequestError, UnknownName: there can be no such token.
+        """
+        body = {"name": name, "role": role, "tables": list(tables), "days": days}
+        return (yield from self._told(NewToken, call("create_token", body=body)))
+
+    @verb
+    def tokens(self, *, limit: int | None = None, after: str | None = None) -> Steps[list[TokenLine]]:
+        """Up to ``limit`` (1,000) tokens without their secrets, oldest first, made after the token ``after``."""
+        document = yield from self._document(call("list_tokens", query={"limit": limit, "after": after}))
+        return listed(TokenLine, document, "tokens")
+
+    @verb
+    def revoke_token(self, token: str) -> Steps[None]:
+        """End a token, by its id, and the browser sessions that it opened, at once."""
+        yield from self._send(call("revoke_token", {"token": token}))

@@ -1,0 +1,196 @@
+"""Releases: list, read, fetch, verify, share, and questions to sketches. All of it is free."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Any
+
+from siloquent.errors import ReleaseError, RequestError
+from siloquent.releases import ReleaseVerdict
+from siloquent.remote.calls import call
+from siloquent.remote.documents import Dependencies, Release, SketchAnswer
+from siloquent.remote.exchange import Steps
+from siloquent.remote.faces import Face, verb
+from siloquent.remote.told import Field, Told, flag, listed, many, text
+
+if TYPE_CHECKING:
+    from siloquent.sketch import Anomaly, Classify, Density, Modes
+
+
+class _Verdict(Told):
+    release = Field(text)
+    problems = Field(many(text))
+    notes = Field(many(text))
+    compared = Field(flag)
+
+
+class _Adopted(Told):
+    changed = Field(flag)
+
+
+class ReleaseVerbs(Face):
+    """releases, release, download, fetch, verify, share_release, delete_release, ask_sketch, dependencies, adopt."""
+
+    @verb
+    def releases(
+        self,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+        task: str | None = None,
+        table: str | None = None,
+    ) -> Steps[list[Release]]:
+        """The releases that the token may see, newest first.
+
+        Args:
+            limit: At most this many, 200 if it is left out.
+            after: Only releases older than this one: the last id of the page before.
+            task: Only releases of this task; ``table``: only releases about it.
+        """
+        query = {"limit": limit, "after": after, "task": task, "table": table}
+        document = yield from self._document(call("list_releases", query=query))
+        return listed(Release, document, "releases")
+
+    @verb
+    def release(self, name: str) -> Steps[Release]:
+        """A release's manifest."""
+        return (yield from self._told(Release, call("show_release", {"release": name})))
+
+    @verb
+    def download(self, release: str, file: str, target: Path | str, *, sha256: str | None = None) -> Steps[Path]:
+        """Write one file of a release to ``target``, which must not exist; whole or not at all.
+
+        Args:
+            sha256: What the manifest says of it, in hexadecimal digits: something else is not written.
+        Raises:
+            RequestError: it exists, or cannot be written. ReleaseError: it is another file than the manifest's.
+        """
+        return (yield from _download(self, release, file, Path(target), sha256))
+
+    @verb
+    def fetch(self, release: str, folder: Path | str) -> Steps[Release]:
+        """Write a release's files into a new ``folder``, each compared with the manifest.
+
+        Raises:
+            RequestError: the folder exists, or a name leads out of it. ReleaseError: as in ``download``.
+        """
+        folder = Path(folder)
+        found = yield from self._told(Release, call("show_release", {"release": release}))
+        try:
+            folder.mkdir()
+        except OSError as failed:
+            raise RequestError(f"{folder} cannot be made: {failed.strerror}.", fix="name a new folder") from None
+        for one in found.files:
+            if Path(one.name).name != one.name:
+                raise RequestError("The server names a file outside of the release.", fix="do not use it")
+            yield from _download(self, release, one.name, folder / one.name, one.sha256)
+        return found
+
+    @verb
+    def verify(self, release: str) -> Steps[ReleaseVerdict]:
+        """Compare a release with what the ledger keeps; see ``siloquent.Session.verify``. For owners and auditors."""
+        told = yield from self._told(_Verdict, call("verify_release", {"release": release}))
+        return ReleaseVerdict(told.release, told.problems, told.notes, told.compared)
+
+    @verb
+    def share_release(self, release: str) -> Steps[Release]:
+        """Let every analyst of the release's table see it: the owner's approval."""
+        return (yield from self._told(Release, call("share_release", {"release": release})))
+
+    @verb
+    def delete_release(self, release: str) -> Steps[Release]:
+        """Delete a release's values; its manifest stays on record. For owners."""
+        return (yield from self._told(Release, call("delete_release", {"release": release})))
+
+    @verb
+    def ask_sketch(
+        self, release: str, question: Density | Classify | Anomaly | Modes | Mapping[str, Any]
+    ) -> Steps[SketchAnswer]:
+        """Answer a question from a sketch that was released: free, however often.
+
+        Args:
+            question: ``Density``, ``Classify``, ``Anomaly`` (with ``share``) or ``Modes`` of ``siloquent.sketch``, or
+                the body of the route as plain values.
+        Raises:
+            ReleaseError: the release is not a sketch. RequestError: the question does not fit it, or has an option that
+                the route does not know: fetch the release and ask it here.
+        """
+        body = question if isinstance(question, Mapping) else _sketch_question(question)
+        return (yield from self._told(SketchAnswer, call("ask_release", {"release": release}, body=body)))
+
+    @verb
+    def dependencies(self, release: str) -> Steps[Dependencies]:
+        """The dependencies that a profile over silos found, with what its protocol told whom."""
+        return (yield from self._told(Dependencies, call("show_dependencies", {"release": release})))
+
+    @verb
+    def adopt(self, release: str, table: str, pick: Sequence[str]) -> Steps[bool]:
+        """Write dependencies that hold over all rows into a table's declaration. For owners.
+
+        Args:
+            pick: Dependencies as "supplier -> city".
+        Returns:
+            Whether the declaration has changed.
+        """
+        body = {"table": table, "pick": list(pick)}
+        told = yield from self._told(_Adopted, call("adopt_dependencies", {"release": release}, body=body))
+        return told.changed
+
+
+def _download(face: Face, release: str, file: str, target: Path, sha256: str | None) -> Steps[Path]:
+    """Through a file beside the target: a part of a file never has its name."""
+    try:
+        with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.") as building:
+            yield from face._send(call("release_file", {"release": release, "file": file}, sink=building.file))
+            building.flush()
+            if sha256 is not None and _digest(building.name) != sha256:
+                raise ReleaseError(
+                    f"{file} is not what the manifest of {release} says.", fix="do not use it; fetch again"
+                )
+            os.link(building.name, target)  # refuses a name that is taken
+            target.chmod(0o666 & ~_umask())
+    except OSError as failed:
+        raise RequestError(f"{target} cannot be written: {failed.strerror}.", fix="name another file") from None
+    return target
+
+
+def _digest(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _sketch_question(question: Density | Classify | Anomaly | Modes) -> dict[str, Any]:
+    """The route's body for a question of ``siloquent.sketch``.
+
+    Raises:
+        RequestError: the route does not know one of its options.
+    """
+    from dataclasses import MISSING, fields
+
+    import numpy as np
+
+    from siloquent.sketch import Anomaly, Classify, Density, Modes
+
+    kinds = {Density: ("density",), Classify: ("classify",), Anomaly: ("anomaly", "share"), Modes: ("modes", "count")}
+    if type(question) not in kinds:
+        raise RequestError("A server answers Density, Classify, Anomaly and Modes.", fix="session.fetch(RELEASE, DIR)")
+    kind, *taken = kinds[type(question)]
+    body: dict[str, Any] = {"kind": kind, **{name: getattr(question, name) for name in taken}}
+    for one in fields(question):
+        if one.name == "points":
+            body["points"] = np.asarray(question.points, dtype=np.float64).tolist()  # type: ignore[union-attr]
+        elif one.name not in taken and one.default is not MISSING and getattr(question, one.name) != one.default:
+            raise RequestError(f"A server does not know the option {one.name}.", fix="session.fetch(RELEASE, DIR)")
+    if body.get("share", 0) is None:
+        raise RequestError("A server judges an anomaly by its share.", fix="Anomaly(points, share=0.01)")
+    return body
