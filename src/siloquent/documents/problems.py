@@ -113,7 +113,7 @@ def problem_of(error: BaseException) -> Problem:
 
 def _about(error: SiloquentError) -> dict[str, Any]:
     """The attributes that a program may want; of known names no more than the message lists."""
-    found = {name: getattr(error, name, None) for name in error.FIELDS}
+    found: dict[str, Any] = {name: getattr(error, name, None) for name in error.FIELDS}
     if "known" in found:
         found["known"] = list(found["known"])[:MOST_NAMES]
     alpha = found.get("best_alpha")
