@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[0-9][A-Za-z0-9.]*")
+HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 COPYLEFT = re.compile(r"\bA?GPL|affero|general public licen[sc]e", re.IGNORECASE)
 LESSER = re.compile(r"\bLGPL|lesser general public|library general public", re.IGNORECASE)
 # The Lesser licence lets anyone link: accepted in an extra that a person chooses, never in the core.
@@ -64,6 +65,20 @@ def bad_pins(name: str, text: str, requirements: list[Requirement]) -> Iterator[
             yield f"{name}: {requirement.name} is not pinned"
         elif not requirement.specifier.contains(pinned, prereleases=True):
             yield f"{name}: {requirement.name}=={pinned} is outside {requirement.specifier}"
+
+
+def bad_locks(name: str, text: str, pins: str) -> Iterator[str]:
+    """A sentence for each locked package without a hash, or of another version than its pin."""
+    pinned = {canonicalize_name(line.split("==")[0]): line for line in pins.splitlines() if PIN.fullmatch(line)}
+    for entry in text.replace("\\\n", " ").splitlines():
+        if not entry.strip() or entry.startswith("#"):
+            continue
+        package, *hashes = entry.split()
+        if not hashes or not all(HASH.fullmatch(one) for one in hashes):
+            yield f"{name}: {package} has no hash, or one that is no SHA-256"
+        own = pinned.get(canonicalize_name(package.split("==")[0]))
+        if own is None or own.split("==")[1] != package.split("==")[1]:
+            yield f"{name}: {package} is pinned as {own}; run scripts/make_constraints.py --locked"
 
 
 def closure(requirements: list[Requirement]) -> dict[str, metadata.Distribution]:
@@ -125,7 +140,10 @@ def main() -> int:
     requirements = declared(table)
     faults = [*loose_bounds(requirements), *bad_licences(table)]
     for file in sorted((ROOT / "constraints").glob("py*.txt")):
-        faults += bad_pins(file.name, file.read_text("utf-8"), requirements)
+        pins = file.read_text("utf-8")
+        faults += bad_pins(file.name, pins, requirements)
+        locked = file.parent / "locked" / file.name
+        faults += bad_locks(f"locked/{file.name}", locked.read_text("utf-8"), pins)
     for fault in faults:
         print(fault)
     print(f"dependencies: {len(requirements)} declared, {len(faults)} faults")

@@ -35,6 +35,28 @@ def test_a_pin_that_is_loose_missing_local_or_out_of_bounds_is_found(text: str) 
     assert list(check.bad_pins("py311.txt", text, NUMPY))
 
 
+@pytest.mark.parametrize("minor", [11, 12, 13])
+def test_what_a_server_installs_has_the_hashes_and_versions_that_were_tested(minor: int) -> None:
+    pins, locked = (check.ROOT / "constraints" / folder / f"py3{minor}.txt" for folder in ("", "locked"))
+    assert list(check.bad_locks(locked.name, locked.read_text("utf-8"), pins.read_text("utf-8"))) == []
+    wanted = {"duckdb", "fastapi", "numpy", "opendp", "psycopg", "uvicorn"}
+    assert wanted <= {line.split("==")[0] for line in locked.read_text("utf-8").splitlines()}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "numpy==2.4.0\n",
+        f"numpy==2.4.1 \\\n    --hash=sha256:{'0' * 64}\n",
+        "numpy==2.4.0 \\\n    --hash=md5:0123\n",
+        f"scipy==1.17.1 \\\n    --hash=sha256:{'0' * 64}\n",
+    ],
+)
+def test_a_lock_without_hashes_or_of_another_version_is_found(text: str) -> None:
+    assert list(check.bad_locks("py311.txt", text, "numpy==2.4.0\n"))
+    assert not list(check.bad_locks("py311.txt", f"numpy==2.4.0 --hash=sha256:{'0' * 64}\n", "numpy==2.4.0\n"))
+
+
 def test_no_licence_binds_whoever_builds_on_us() -> None:
     assert list(check.bad_licences(check.project())) == []
 

@@ -1,0 +1,159 @@
+"""``siloquent serve`` as a process of its own, behind nginx or Caddy with the configuration that we deliver."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from siloquent.server.store import Store
+from siloquent.server.tokens import Tokens
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+NGINX = """
+user root;
+daemon off;
+pid {folder}/nginx.pid;
+error_log {folder}/nginx.log warn;
+events {{}}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    include {folder}/site.conf;
+}}
+"""
+CADDY = "{\n\tadmin off\n\tauto_https disable_redirects\n}\n"
+
+
+def program(proxy: str) -> str | None:
+    """Where a proxy's program is; Debian keeps nginx off the path of those who are not root."""
+    return shutil.which(proxy, path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+
+
+@dataclass(frozen=True)
+class Proxied:
+    """A proxy that runs, and the server behind it."""
+
+    port: int
+    behind: int
+    certificate: Path
+    texts: dict[str, str]
+    server: subprocess.Popen[bytes]
+
+    @property
+    def address(self) -> str:
+        """The proxy's address."""
+        return f"https://127.0.0.1:{self.port}"
+
+    @property
+    def trust(self) -> ssl.SSLContext:
+        """What a client trusts."""
+        return ssl.create_default_context(cafile=self.certificate)
+
+    def client(self, name: str = "", **headers: str) -> httpx.Client:
+        """A client that speaks for ``name``, or for nobody, through the proxy."""
+        token = {"Authorization": f"Bearer {self.texts[name]}"} if name else {}
+        return httpx.Client(base_url=self.address, headers={**token, **headers}, timeout=60, verify=self.trust)
+
+    def say(self, sent: bytes, *, seconds: float = 5) -> bytes:
+        """What one TLS connection answers to these bytes, until it closes or falls silent."""
+        with (
+            socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as plain,
+            self.trust.wrap_socket(plain, server_hostname="127.0.0.1") as channel,
+        ):
+            heard = b""
+            with suppress(OSError):
+                channel.sendall(sent)
+                while block := channel.recv(65_536):
+                    heard += block
+            return heard
+
+
+@contextmanager
+def behind(proxy: str, workspace: Path, folder: Path) -> Iterator[Proxied]:
+    """Run a server of ``workspace`` and ``proxy`` in front of it; tokens for an owner, two analysts and an operator."""
+    folder.mkdir()
+    with closing(Store(workspace / "server.sqlite")) as store:
+        tokens = Tokens(store)
+        roles = {"owner": "owner", "ana": "analyst", "bo": "analyst", "watcher": "operator"}
+        texts = {name: tokens.create(name, role) for name, role in roles.items()}
+    port, inner = _free_port(), _free_port()
+    certificate = _certificate(folder)
+    wide = {"SILOQUENT_RATE_PER_SECOND": "1e6", "SILOQUENT_BURST": "1000000"}
+    environment = {**os.environ, "SILOQUENT_TRUSTED_PROXY": "127.0.0.1", **wide}
+    words = [sys.executable, "-m", "siloquent", "--workspace", str(workspace), "serve", "--port", str(inner)]
+    with (
+        subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL) as server,
+        _running(_words(proxy, folder, port=port, inner=inner)) as front,
+    ):
+        made = Proxied(port, inner, certificate, texts, server)
+        try:
+            _await(made, server, front)
+            yield made
+        finally:
+            server.terminate()
+
+
+def _words(proxy: str, folder: Path, *, port: int, inner: int) -> list[str]:
+    found = program(proxy)
+    assert found is not None
+    if proxy == "nginx":
+        site = (DEPLOY / "nginx.conf").read_text().replace("    listen [::]:443 ssl http2;\n", "")
+        site = site.replace("listen 443", f"listen 127.0.0.1:{port}").replace("/etc/ssl/siloquent/", f"{folder}/")
+        (folder / "site.conf").write_text(site.replace("127.0.0.1:8642", f"127.0.0.1:{inner}"))
+        own = NGINX.format(folder=folder)
+        (folder / "nginx.conf").write_text(own if os.getuid() == 0 else own.replace("user root;\n", ""))
+        return [found, "-p", str(folder), "-e", f"{folder}/nginx.log", "-c", f"{folder}/nginx.conf"]
+    site = (DEPLOY / "Caddyfile").read_text().replace("127.0.0.1:8642", f"127.0.0.1:{inner}")
+    tls = f"https://127.0.0.1:{port} {{\n\ttls {folder}/fullchain.pem {folder}/key.pem\n"
+    (folder / "Caddyfile").write_text(CADDY + site.replace("siloquent.example.org {\n", tls))
+    return [found, "run", "--adapter", "caddyfile", "--config", str(folder / "Caddyfile")]
+
+
+@contextmanager
+def _running(words: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    home = {**os.environ, "HOME": str(Path(words[-1]).parent), "XDG_DATA_HOME": str(Path(words[-1]).parent)}
+    with subprocess.Popen(words, env=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as front:
+        try:
+            yield front
+        finally:
+            front.terminate()
+
+
+def _await(made: Proxied, *processes: subprocess.Popen[bytes]) -> None:
+    with made.client() as client:
+        while True:
+            with suppress(httpx.TransportError):
+                if client.get("/healthz").status_code == 200:
+                    return
+            assert [one.poll() for one in processes] == [None] * len(processes), "it ended before it was ready"
+            time.sleep(0.05)
+
+
+def _certificate(folder: Path) -> Path:
+    chain = folder / "fullchain.pem"
+    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    words += ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+    subprocess.run([*words, "-keyout", str(folder / "key.pem"), "-out", str(chain)], check=True, capture_output=True)
+    return chain
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port

@@ -1,0 +1,118 @@
+"""nginx and Caddy with the files of deploy/: through them, too, the server keeps its promises, and no request slips by."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from journeys.clinic import WARDS
+from journeys.proxied import Proxied, behind, program
+from journeys.served import clinic_workspace
+
+pytestmark = pytest.mark.skipif(program("openssl") is None, reason="no openssl here")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(one, marks=pytest.mark.skipif(program(one) is None, reason=f"no {one} here"))
+        for one in ("nginx", "caddy")
+    ],
+)
+def proxied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
+    folder = tmp_path_factory.mktemp(request.param)
+    workspace = clinic_workspace(folder / "clinic")
+    with behind(request.param, workspace, folder / "proxy") as made:
+        yield made
+
+
+def test_a_person_asks_logs_in_and_comes_from_where_she_is(proxied: Proxied) -> None:
+    with proxied.client("ana", **{"Idempotency-Key": "first"}) as ana:
+        answer = ana.post("/v1/answers", json={"sql": WARDS})
+        again = ana.post("/v1/answers", json={"sql": WARDS})
+        assert (answer.status_code, again.json(), again.headers["Idempotency-Replayed"]) == (200, answer.json(), "true")
+        assert "max-age" in ana.get("/v1/me").headers["Strict-Transport-Security"]
+    with proxied.client(**{"X-Forwarded-For": "203.0.113.9", "Forwarded": "for=203.0.113.9"}) as stranger:
+        assert stranger.get("/v1/me", headers={"Authorization": "Bearer wrong"}).status_code == 401
+    with proxied.client("owner") as owner:
+        refused = next(one for one in owner.get("/v1/denials").json()["denials"] if one["code"] == "unauthorised")
+    assert refused["address"] == "127.0.0.1", "a client says nothing about its own address"
+
+
+@pytest.mark.parametrize(
+    "path", ["/metrics", "/readyz", "//metrics", "/%6detrics", "/v1/../metrics", "/./readyz", "/metrics?x=1", "/READYZ"]
+)
+def test_what_watchers_ask_is_refused_from_outside(proxied: Proxied, path: str) -> None:
+    """Also to who holds an operator's token; the path is sent as it stands here."""
+    head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {proxied.texts['watcher']}\r\n"
+    said = proxied.say(f"{head}Connection: close\r\n\r\n".encode())
+    assert said.split(b" ", 2)[1] in (b"301", b"308", b"403", b"404"), said[:200]
+    inside = httpx.get(
+        f"http://127.0.0.1:{proxied.behind}/metrics", headers={"Authorization": f"Bearer {proxied.texts['watcher']}"}
+    )
+    assert "siloquent_" in inside.text
+
+
+def test_events_of_a_job_arrive_as_they_happen(proxied: Proxied) -> None:
+    kernel = {"kind": "p-stable", "order": 2, "bandwidth": 0.3}
+    spec = {"table": "visits", "features": ["age", "cost"], "kernel": kernel, "budget": {"epsilon": "20"}}
+    with proxied.client("ana", **{"Idempotency-Key": f"job {time.monotonic()}"}) as ana:
+        made = ana.post("/v1/jobs", json={"task": "sketch", "spec": spec})
+        assert made.status_code == 202, made.text
+        with ana.stream("GET", f"{made.headers['Location']}/events") as events:
+            lines = (json.loads(line[5:])["state"] for line in events.iter_lines() if line.startswith("data:"))
+            told = [next(lines)]
+            with proxied.client("ana") as other:
+                assert other.get(made.headers["Location"]).json()["state"] in ("queued", "running"), "events are held"
+            told += lines
+        assert (told[0] in ("queued", "running"), told[-1]) == (True, "done")
+        assert ana.get(made.headers["Location"], params={"wait": 20}).json()["state"] == "done"
+
+
+HIDDEN = "POST /v1/answers HTTP/1.1\r\nHost: 127.0.0.1\r\nX: y\r\n\r\n"
+AMBIGUOUS = {
+    "two lengths": "Content-Length: 0\r\nContent-Length: {n}\r\n",
+    "a length and chunks": "Content-Length: {n}\r\nTransfer-Encoding: chunked\r\n",
+    "chunks and a length": "Transfer-Encoding: chunked\r\nContent-Length: {n}\r\n",
+    "unknown coding": "Transfer-Encoding: xchunked\r\nContent-Length: {n}\r\n",
+    "two codings": "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\nContent-Length: {n}\r\n",
+    "a blank before the colon": "Transfer-Encoding : chunked\r\nContent-Length: {n}\r\n",
+    "a folded line": "Transfer-Encoding:\r\n chunked\r\nContent-Length: {n}\r\n",
+    "a vertical tab": "Transfer-Encoding: \x0bchunked\r\nContent-Length: {n}\r\n",
+    "a bare line feed": "X: y\nTransfer-Encoding: chunked\r\nContent-Length: {n}\r\n",
+    "a plus": "Content-Length: +{n}\r\n",
+    "hexadecimal": "Content-Length: 0x{n:x}\r\n",
+    "a list of lengths": "Content-Length: 0, {n}\r\n",
+    "an expectation": "Expect: 100-continue\r\nContent-Length: {n}\r\n",
+}
+
+
+@pytest.mark.parametrize("kind", AMBIGUOUS, ids=str)
+def test_no_request_hides_in_another(proxied: Proxied, kind: str) -> None:
+    """A hidden question would be answered to the next person on the proxy's connection, or charged to one."""
+    with proxied.client("owner") as owner:
+        before = owner.get("/v1/ledger/head").json()
+        for method, ends in (("GET", "0\r\n\r\n"), ("POST", "0\r\n\r\n"), ("POST", "")):
+            body = ends + HIDDEN
+            head = f"{method} /v1/me HTTP/1.1\r\nHost: 127.0.0.1\r\n{AMBIGUOUS[kind].format(n=len(body))}"
+            said = proxied.say(f"{head}\r\n{body}".encode("latin-1"), seconds=1)
+            # What is behind the end of the first request is a request of its own, of the same person; never one more.
+            assert said.count(b"HTTP/1.1 ") + said.count(b"HTTP/1.0 ") <= 3, said
+            for name in ("ana", "bo", "ana"):
+                with proxied.client(name) as next_one:
+                    me = next_one.get("/v1/me")
+                    assert (me.status_code, me.json().get("name")) == (200, name), me.text
+        assert owner.get("/v1/ledger/head").json() == before
+
+
+def test_a_large_upload_comes_through_and_what_is_no_table_is_refused_whole(proxied: Proxied) -> None:
+    rows = "ward,age\n" + "A,30\n" * 700_000
+    with proxied.client("owner") as owner:
+        sent = owner.post("/v1/uploads", content=rows.encode())
+        assert (sent.status_code, sent.json()["bytes"]) == (201, len(rows)), sent.text
+        torn = owner.post("/v1/uploads", content=b"PAR1 torn PAR1")
+        assert (torn.status_code, torn.headers["content-type"]) == (422, "application/problem+json"), torn.text
