@@ -1,4 +1,4 @@
-"""nginx and Caddy with the files of deploy/: through them, too, the server keeps its promises, and no request slips by."""
+"""nginx and Caddy with the files of deploy/: the server keeps its promises through them, and no request slips by."""
 
 from __future__ import annotations
 
