@@ -1,4 +1,8 @@
-"""Attempts on an event loop: HTTP/1.1 by httpx, with the same bounds as the blocking transport has."""
+"""Attempts on an event loop, over connections that are kept: HTTP/1.1 by h11, with the blocking transport's bounds.
+
+h11 does no input or output. So what stands in a connection behind an answer is seen: bytes that nobody asked for are
+never taken for the answer to the next request.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,12 @@ import asyncio
 import io
 import os
 import ssl
+from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from siloquent.errors import MissingExtra
 from siloquent.remote.calls import Call
@@ -18,125 +24,252 @@ from siloquent.remote.replies import Lost, Reply, too_long, untrusted
 from siloquent.remote.transport import MAX_KEPT, PIECE_BYTES, headers_of, reason_of, text_of
 
 if TYPE_CHECKING:
-    import httpx
+    import h11
+
+MAX_WAITING_BYTES = 2**20
 
 
 class AsyncTransport:
-    """The connections of one asynchronous session. It belongs to the event loop that uses it first."""
+    """The connections of one asynchronous session, safe to use from several tasks and after a fork."""
 
     def __init__(self, link: Link) -> None:
         try:
-            import httpx  # noqa: F401 - an extra: said when the session is made, not at its first request
+            import h11  # noqa: F401 - an extra: said when the session is made, not at its first request
         except ImportError:
             raise MissingExtra("client", "An asynchronous session") from None
-        self.link, self.is_closed = link, False
-        self._clients: dict[bool, httpx.AsyncClient] = {}
-        self._owner = os.getpid()
+        self.link, self._parts, self.is_closed = link, urlsplit(link.address), False
+        self._idle: deque[_Connection] = deque()
+        self._tls: ssl.SSLContext | None = None
 
     async def attempt(self, asked: Attempt) -> Reply | Lost:
         """Send a call once."""
-        import httpx
-
-        call = asked.call
+        call, is_sent, used = asked.call, False, None
         try:
-            async with asyncio.timeout(asked.seconds), self._stream(call) as response:
-                headers = {name.lower(): value for name, value in response.headers.items()}
-                body = await _body(response, call)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as broken:
-            return _not_sent(broken)
-        except httpx.TimeoutException:
-            return Lost(reason_of(TimeoutError()), is_sent=True)
-        except (OSError, httpx.HTTPError, httpx.StreamError) as broken:  # TimeoutError too
-            return Lost(reason_of(broken), is_sent=True)
-        return body if isinstance(body, Lost) else Reply(body, response.status_code, headers)
+            async with asyncio.timeout(asked.seconds):
+                used = await self._connection(call)
+                is_sent = True
+                found = await self._exchange(used, call)
+        except ssl.SSLCertVerificationError as refused:
+            return untrusted(refused.verify_message or "unknown")
+        except (OSError, ValueError, _protocol_error()) as broken:  # TimeoutError is an OSError
+            _abort(used)
+            return Lost(reason_of(broken), is_sent=is_sent)
+        except BaseException:  # allowed: a cancelled request leaves no connection behind, and is raised again
+            _abort(used)
+            raise
+        if isinstance(found, Lost) or self.is_closed or len(self._idle) >= MAX_KEPT or not used.begin_anew():
+            _abort(used)
+        else:
+            self._idle.append(used)
+        return found
 
     async def pieces(self, call: Call) -> AsyncIterator[bytes | Reply | Lost]:
         """The pieces of a good answer as they come; at its end, or where there is none, what became of it."""
-        import httpx
-
+        used, is_sent = None, False
         try:
-            async with self._stream(call) as response:
-                told = b""
-                async for piece in response.aiter_raw():
-                    if response.status_code == 200:
-                        yield piece
-                    elif len(told) < PIECE_BYTES:
-                        told += piece
-                headers = {name.lower(): value for name, value in response.headers.items()}
-                yield Reply(told, response.status_code, headers)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as broken:
-            yield _not_sent(broken)
-        except (OSError, httpx.HTTPError, httpx.StreamError) as broken:
-            yield Lost(reason_of(broken), is_sent=True)
+            used = await self._connected()
+            is_sent = True
+            await self._send(used, call)
+            status, headers = await used.head()
+            told = b""
+            while piece := await used.piece():
+                if status == 200:
+                    yield piece
+                elif len(told) < PIECE_BYTES:
+                    told += piece
+            yield Reply(told, status, headers)
+        except ssl.SSLCertVerificationError as refused:
+            yield untrusted(refused.verify_message or "unknown")
+        except (OSError, ValueError, _protocol_error()) as broken:
+            yield Lost(reason_of(broken), is_sent=is_sent)
+        finally:
+            _abort(used)
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection; one that is in use when its answer has come."""
         self.is_closed = True
-        clients, self._clients = list(self._clients.values()), {}
-        for client in clients:
-            await client.aclose()
+        while self._idle:
+            _abort(self._idle.pop())
+        await asyncio.sleep(0)  # the loop closes them at its next turn
 
-    @asynccontextmanager
-    async def _stream(self, call: Call) -> AsyncIterator[httpx.Response]:
-        client = self._client(may_repeat=call.may_repeat)
-        headers = headers_of(call, self.link.token)
-        content: bytes | AsyncIterator[bytes] | None = text_of(call)
+    async def _connection(self, call: Call) -> _Connection:
+        """A kept connection that the server has not closed, or a new one; see ``Transport``."""
+        while self._idle and call.may_repeat:
+            kept = self._idle.pop()
+            if kept.is_usable:
+                return kept
+            _abort(kept)
+        return await self._connected()
+
+    async def _connected(self) -> _Connection:
+        assert self._parts.hostname is not None
+        is_tls = self._parts.scheme == "https"
+        if is_tls and self._tls is None:
+            self._tls = ssl.create_default_context()
+        port = self._parts.port or (443 if is_tls else 80)
+        loop, times = asyncio.get_running_loop(), self.link.timeouts
+        async with asyncio.timeout(times.connect):
+            _, made = await loop.create_connection(
+                lambda: _Connection(times.read), self._parts.hostname, port, ssl=self._tls if is_tls else None
+            )
+        return made
+
+    async def _exchange(self, used: _Connection, call: Call) -> Reply | Lost:
+        with suppress(ConnectionError):  # a server that refuses a long body says why before it hangs up: hear it
+            await self._send(used, call)
+        status, headers = await used.head()
+        into: IO[bytes] = io.BytesIO()
+        is_file = call.sink is not None and status == 200
+        if is_file and call.sink is not None:
+            into = call.sink
+            into.seek(0)
+            into.truncate()  # an earlier attempt may have left a part
+        size, most = 0, call.max_bytes
+        while piece := await used.piece():
+            size += len(piece)
+            if size > most:
+                return too_long(most)
+            if is_file:
+                await asyncio.to_thread(into.write, piece)
+            else:
+                into.write(piece)
+        return Reply(b"" if is_file else into.getvalue(), status, headers)  # type: ignore[attr-defined]
+
+    async def _send(self, used: _Connection, call: Call) -> None:
+        import h11
+
+        headers, text = headers_of(call, self.link.token), text_of(call)
+        headers["Host"] = self._parts.netloc
         if isinstance(call.data, Path):
             headers["Content-Length"] = str(call.data.stat().st_size)
-            content = _file(call.data)
-        url = f"{self.link.address.rstrip('/')}/v1{call.path}"
-        async with client.stream(call.method, url, headers=headers, content=content) as response:
-            client.cookies.clear()  # no proxy's cookie is kept
-            yield response
-
-    def _client(self, *, may_repeat: bool) -> httpx.AsyncClient:
-        """The client with kept connections; another for what may not be repeated, which never meets a closed one."""
-        import httpx
-
-        if self._owner != os.getpid():  # after a fork the parent's connections are left alone
-            self._clients, self._owner = {}, os.getpid()
-        if may_repeat not in self._clients:
-            times = self.link.timeouts
-            self._clients[may_repeat] = httpx.AsyncClient(
-                verify=ssl.create_default_context(),
-                trust_env=False,
-                follow_redirects=False,
-                timeout=httpx.Timeout(times.read, connect=times.connect),
-                limits=httpx.Limits(max_connections=100, max_keepalive_connections=MAX_KEPT if may_repeat else 0),
-            )
-        return self._clients[may_repeat]
+        elif text is not None or call.method != "GET":
+            headers["Content-Length"] = str(len(text or b""))
+        target = f"{self._parts.path.rstrip('/')}/v1{call.path}"
+        await used.send(h11.Request(method=call.method, target=target, headers=list(headers.items())))
+        if isinstance(call.data, Path):
+            with call.data.open("rb") as file:
+                while piece := await asyncio.to_thread(file.read, 2**20):
+                    await used.send(h11.Data(data=piece))
+        elif text:
+            await used.send(h11.Data(data=text))
+        await used.send(h11.EndOfMessage())
 
 
-def _not_sent(broken: BaseException) -> Lost:
-    seen: BaseException | None = broken
-    while seen is not None:
-        if isinstance(seen, ssl.SSLCertVerificationError):
-            return untrusted(seen.verify_message or "unknown")
-        seen = seen.__cause__ or seen.__context__
-    return Lost("no connection could be made", is_sent=False)
+class _Connection(asyncio.Protocol):
+    """One connection: what came and was not read yet, and whether the peer has closed it."""
+
+    def __init__(self, read_seconds: float) -> None:
+        import h11
+
+        self._h11 = h11.Connection(h11.CLIENT)
+        self._read_seconds, self._owner = read_seconds, os.getpid()
+        self._loop = asyncio.get_running_loop()
+        self._waiting, self._is_over = bytearray(), False
+        self._broken: Exception | None = None
+        self._news, self._may_write = asyncio.Event(), asyncio.Event()
+        self._may_write.set()
+        self._transport: Any = None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is this process's and this loop's, still open, and nothing came that nobody asked for."""
+        is_ours = self._owner == os.getpid() and self._loop is asyncio.get_running_loop()
+        return is_ours and not self._is_over and not self._waiting and not self._transport.is_closing()
+
+    def begin_anew(self) -> bool:
+        """Whether it can take another request, which it is made ready for."""
+        import h11
+
+        if self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
+            return False
+        if self._is_over or self._waiting or any(self._h11.trailing_data):
+            return False
+        self._h11.start_next_cycle()
+        return True
+
+    async def send(self, event: h11.Request | h11.Data | h11.EndOfMessage) -> None:
+        """Send an event, once there is room for it."""
+        if (data := self._h11.send(event)) and self._broken is None and not self._is_over:
+            self._transport.write(data)
+        async with asyncio.timeout(self._read_seconds):
+            await self._may_write.wait()
+        if self._is_over:
+            raise ConnectionResetError
+
+    async def head(self) -> tuple[int, dict[str, str]]:
+        """Status and headers of the answer."""
+        import h11
+
+        while not isinstance(event := await self._event(), h11.Response):
+            if not isinstance(event, h11.InformationalResponse):
+                raise ConnectionResetError
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in event.headers}
+        return event.status_code, headers
+
+    async def piece(self) -> bytes:
+        """Some bytes of the body; none at its end."""
+        import h11
+
+        while not isinstance(event := await self._event(), h11.EndOfMessage):
+            if not isinstance(event, h11.Data):
+                raise ConnectionResetError
+            if event.data:
+                return bytes(event.data)
+        return b""
+
+    async def _event(self) -> Any:
+        import h11
+
+        while (event := self._h11.next_event()) is h11.NEED_DATA:
+            async with asyncio.timeout(self._read_seconds):
+                while not self._waiting and not self._is_over:
+                    self._news.clear()
+                    await self._news.wait()
+            if self._broken is not None and not self._waiting:
+                raise ConnectionResetError
+            data = bytes(self._waiting)
+            self._waiting.clear()
+            self._transport.resume_reading()
+            self._h11.receive_data(data)
+        return event
+
+    def abort(self) -> None:
+        """Close it at once. After a fork it is the parent's: then only this process's end is let go."""
+        if self._owner == os.getpid() and self._transport is not None and not self._loop.is_closed():
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._waiting += data
+        if len(self._waiting) > MAX_WAITING_BYTES:
+            self._transport.pause_reading()
+        self._news.set()
+
+    def eof_received(self) -> bool:
+        self._is_over = True
+        self._news.set()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_over, self._broken = True, exc
+        self._news.set()
+        self._may_write.set()
+
+    def pause_writing(self) -> None:
+        self._may_write.clear()
+
+    def resume_writing(self) -> None:
+        self._may_write.set()
 
 
-async def _file(path: Path) -> AsyncIterator[bytes]:
-    """A file's bytes; the disk is read beside the event loop."""
-    with path.open("rb") as file:
-        while piece := await asyncio.to_thread(file.read, 2**20):
-            yield piece
+def _protocol_error() -> type[Exception]:
+    import h11
+
+    return h11.ProtocolError
 
 
-async def _body(response: httpx.Response, call: Call) -> bytes | Lost:
-    """The whole body, in memory or in the call's sink."""
-    into: IO[bytes] = io.BytesIO()
-    if call.sink is not None and response.status_code == 200:
-        into = call.sink
-        into.seek(0)
-        into.truncate()  # an earlier attempt may have left a part
-    size, most = 0, call.max_bytes
-    async for piece in response.aiter_raw():
-        size += len(piece)
-        if size > most:
-            return too_long(most)
-        if into is call.sink:
-            await asyncio.to_thread(into.write, piece)
-        else:
-            into.write(piece)
-    return into.getvalue() if isinstance(into, io.BytesIO) and into is not call.sink else b""
+def _abort(used: _Connection | None) -> None:
+    if used is not None:
+        used.abort()

@@ -19,14 +19,14 @@ class Route:
 
     Attributes:
         repeats: Sent twice it does no more than once, so it is sent again where its outcome is not known.
-        is_keyed: It takes an idempotency key, under which it happens once.
+        spends: It is charged for, once for its idempotency key.
         ends: It deletes: where an attempt's outcome is not known and the next one finds nothing, it is done.
     """
 
     method: str
     path: str
     repeats: bool = True
-    is_keyed: bool = False
+    spends: bool = False
     ends: bool = False
 
 
@@ -42,8 +42,8 @@ ROUTES: Mapping[str, Route] = MappingProxyType(
         "list_uploads": Route("GET", "/uploads"),
         "delete_upload": Route("DELETE", "/uploads/{upload}", ends=True),
         "explain": Route("POST", "/explanations"),
-        "answer": Route("POST", "/answers", is_keyed=True),
-        "create_job": Route("POST", "/jobs", is_keyed=True),
+        "answer": Route("POST", "/answers", spends=True),
+        "create_job": Route("POST", "/jobs", spends=True),
         "price_job": Route("POST", "/jobs/prices"),
         "list_jobs": Route("GET", "/jobs"),
         "show_job": Route("GET", "/jobs/{job}"),
@@ -105,6 +105,11 @@ class Call:
     def method(self) -> str:
         """GET, POST, PUT or DELETE."""
         return ROUTES[self.route].method
+
+    @property
+    def spends(self) -> bool:
+        """Whether it is charged for."""
+        return ROUTES[self.route].spends
 
     @property
     def may_repeat(self) -> bool:

@@ -147,7 +147,9 @@ def _is_doubtful(call: Call, outcome: Reply | Lost) -> bool:
     """Whether this attempt may have done at the server what nothing here tells."""
     if isinstance(outcome, Lost):
         return outcome.is_sent
-    return not _is_answer(call, outcome) and not outcome.is_problem
+    if outcome.is_problem:  # too slow, or our bug: the refusal itself says that something may have been charged
+        return (outcome.object() or {}).get("spent", "nothing") != "nothing"
+    return not _is_answer(call, outcome)
 
 
 def _next(call: Call, outcome: Reply | Lost, number: int) -> tuple[float | None, bool]:
@@ -181,10 +183,10 @@ def _retry_after(reply: Reply) -> float | None:
 
 def _failure(link: Link, call: Call, outcome: Reply | Lost, in_doubt: bool) -> SiloquentError:
     """Why ``call`` failed; where an attempt's outcome is not known, that a charge may stand."""
-    may_be_charged = call.key is not None and in_doubt
+    may_be_charged = call.spends and in_doubt
     if isinstance(outcome, Reply) and outcome.is_problem:
         refused = error_of(outcome.status, outcome.body, spent=UNKNOWN if may_be_charged else "nothing")
-        if may_be_charged:
+        if may_be_charged and refused.spent == "nothing":
             refused.spent = UNKNOWN
             refused.add_note(f"An earlier attempt was not answered: ask again with the key {call.key!r}.")
         return refused
@@ -208,7 +210,7 @@ def _told_by(reply: Reply) -> str:
 
 def _tell_doubt(stopped: BaseException, call: Call) -> None:
     """On what ended a request from outside (Control-C, a cancelled task): a charge may stand."""
-    if call.key is None:
+    if not call.spends:
         return
     stopped.add_note(f"A charge may stand. Ask again with the key {call.key!r}: it costs no more.")
     if isinstance(stopped, KeyboardInterrupt):

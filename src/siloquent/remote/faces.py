@@ -54,7 +54,7 @@ class Face:
         try:
             return kind(document)
         except RequestError as unreadable:
-            if call.key is not None:
+            if call.spends:
                 unreadable.spent = UNKNOWN
             raise
 

@@ -75,7 +75,7 @@ class RemoteSession(SessionVerbs, Blocking):
 
 
 class AsyncRemoteSession(SessionVerbs, Awaiting):
-    """A ``RemoteSession`` whose verbs are awaited; it belongs to one event loop and needs the extra ``client``."""
+    """A ``RemoteSession`` whose verbs are awaited; it needs the extra ``client``."""
 
     def __init__(self, link: Link) -> None:
         self._transport = AsyncTransport(link)
@@ -140,7 +140,7 @@ def connect_async(
     """As ``connect``, for asyncio: ``async with siloquent.connect_async(..) as session: await session.ask(..)``.
 
     Raises:
-        MissingExtra: httpx is not installed (``pip install 'siloquent[client]'``).
+        MissingExtra: h11 is not installed (``pip install 'siloquent[client]'``).
         NotAllowed, RequestError: as ``connect`` does.
     """
     return AsyncRemoteSession(_link(address, token_file, timeout, attempts))

@@ -256,7 +256,7 @@ def test_a_connection_that_breaks_below_tls_is_tried_again_and_its_price_is_not_
         peer_thread.start()
         address = f"https://127.0.0.1:{listening.getsockname()[1]}"
         with pytest.raises(RequestError, match="No server answers") as lost:
-            send(address, "answer", {"sql": "x"}, key="k")
+            send(address, "answer", {"sql": "x"}, key="k", attempts=2)
         peer_thread.join()
     assert heard == 2
     assert "perhaps the price" in lost.value.spent

@@ -1,0 +1,281 @@
+"""Whatever the API offers, a session in Python does: blocking and awaited, at a real server, with typed results."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from journeys.clinic import WARDS
+from journeys.faces import FACES, Awaited, noting, session_of
+from journeys.served import Served, serving
+from journeys.server.test_collections_over_http import SPEC as WALKS
+from journeys.server.test_jobs import SPEC
+from journeys.silos import Silo, silo_workspace
+from siloquent import collect, errors, ledger, sketch
+from siloquent.errors import NotAllowed, RequestError, UnknownName
+from siloquent.federation.bundle import read_bundle
+from siloquent.federation.running import open_journal
+from siloquent.remote import AsyncRemoteSession, RemoteSession
+from siloquent.remote.calls import ROUTES
+from siloquent.remote.documents import Job, Release
+
+SECOND = "5f" * 16
+WITHOUT_A_VERB: dict[str, str] = {}
+"""Operations that no verb sends, and why."""
+STAYS = """\
+format = 1
+attribute = [{ name = "ward", type = "category", values = ["A", "B"], null = "drop" }]
+[table]
+name = "stays"
+source = "SOURCE"
+adjacency = "add-remove"
+size_hint = 3
+unit = { kind = "row" }
+[budget]
+accountant = "pure"
+epsilon = "1"
+"""
+
+
+def operations(app: Any) -> dict[str, tuple[str, str]]:
+    """Method and path of each operation in the description."""
+    return {
+        operation["operationId"]: (method.upper(), path)
+        for path, methods in app.openapi()["paths"].items()
+        for method, operation in methods.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Silo, bytes]]:
+    """A server whose workspace has something of every kind, and reports of devices."""
+    folder = tmp_path_factory.mktemp("silo") / "clinic"
+    silo = silo_workspace(folder)
+    with open_journal(read_bundle(folder / "bundle")) as journal:
+        (known,) = journal.sessions()
+        journal.add_session(replace(known, id=SECOND))
+    made = collect.design(collect.parse_spec(WALKS))
+    (folder / "collections").mkdir()
+    (folder / "collections" / "walks-1.json").write_text(made.to_json())
+    devices = [collect.Device(user=f"u{i}", key=bytes(range(32)), memory={}) for i in range(1_200)]
+    reports = b"".join(collect.perturb(made, "walks", [{"mood": "1"}], one) for one in devices)
+    with serving(folder, slot_counts_ms=1, slot_answers_ms=1) as served:
+        yield served, silo, reports
+
+
+@pytest.fixture(scope="module", params=FACES)
+def everything(request: pytest.FixtureRequest, workplace: tuple[Served, Silo, bytes]) -> Everything:
+    return Everything(*workplace, request.param)
+
+
+class Everything:
+    """Sessions of one face, which note what they send."""
+
+    def __init__(self, served: Served, silo: Silo, reports: bytes, face: str) -> None:
+        self.served, self.silo, self.reports, self.face = served, silo, reports, face
+        self.sent: set[str] = set()
+
+    def as_(self, name: str) -> Any:
+        return noting(session_of(self.face, self.served.address, self.served.texts[name]), self.sent)
+
+
+def test_an_analyst_asks_prices_and_looks_back(everything: Everything) -> None:
+    with everything.as_("ana") as ana:
+        assert (ana.me().name, ana.me().role) == ("ana", "analyst")
+        assert [one.name for one in ana.table_lines()] == ana.tables()
+        assert ana.table_document("visits").unit == "row"
+        assert ana.explain(f"{WARDS} REUSE NONE").price > 0
+        answer = ana.ask(f"{WARDS} REUSE NONE", key=f"wards {everything.face}")
+        assert ana.ask(f"{WARDS} REUSE NONE", key=f"wards {everything.face}").replayed
+        assert ana.history("visits").questions
+        assert ana.account("visits").left.amount >= ana.left("visits").amount
+        line = next(one for one in ana.accounts() if one.name == "visits@1/ana")
+        assert line.spent >= answer.cost.amount * Fraction(999, 1000) > 0
+        assert isinstance(line.spent, Fraction)
+        with pytest.raises(UnknownName) as unknown:
+            ana.explain("SELECT COUNT(*) FROM visits WHERE wrad = 'A' ERROR 9")
+        assert (unknown.value.kind, unknown.value.name, unknown.value.near) == ("attribute", "wrad", "ward")
+        assert "ward" in unknown.value.known
+        with pytest.raises(NotAllowed):
+            ana.tokens()
+
+
+def test_the_ledger_is_read_as_at_home(everything: Everything) -> None:
+    with everything.as_("ana") as ana, everything.as_("auditor") as auditor:
+        ana.ask(WARDS.replace("200", "250"), key=f"one more {everything.face}")
+        entries = ana.ledger.entries(account="visits@1/ana")
+        assert isinstance(entries[0], ledger.Entry)
+        assert [one.seq for one in entries] == [one.seq for one in ana.account_entries("visits@1/ana")]
+        later = ana.ledger.entries(entries[0].seq, "visits@1/ana")
+        assert [one.seq for one in later] == [one.seq for one in entries[1:]]
+        page = ana.entries("visits@1/ana", limit=1)
+        assert [one.seq for one in page] == [entries[0].seq]
+        assert ana.account_entries("visits@1") == []
+        assert ana.ledger.account("visits@1/ana") in ana.ledger.accounts()
+        with pytest.raises(UnknownName, match="visits@1/ana"):
+            ana.ledger.account("visits@1/anna")
+        assert auditor.ledger.verify().ok
+        kept = auditor.ledger.checkpoint()
+        assert (kept.seq, kept.hash) == (auditor.ledger.head().seq, auditor.ledger.head().hash)
+        assert kept.ledger == auditor.ledger_id()
+        assert any(one.analyst == "ana" and one.spent > 0 for one in auditor.spending())
+        with pytest.raises(NotAllowed):
+            auditor.ask(WARDS)
+        assert any((one.name, one.route) == ("auditor", "answer") for one in auditor.denials())
+
+
+def test_a_job_is_priced_followed_and_its_sketch_asked(everything: Everything, tmp_path: Path) -> None:
+    with everything.as_("ana") as ana, everything.as_("owner") as owner, everything.as_("auditor") as auditor:
+        assert ana.price_job("sketch", SPEC).schema == "siloquent/sketch-plan/1"
+        job = ana.start("sketch", SPEC, key="map")
+        assert isinstance(job, Job)
+        seen = list(ana.events(job.id))
+        assert seen[-1].has_ended
+        done = ana.wait(job.id)
+        assert (done.state, done.error) == ("done", None), done.result
+        assert ana.start("sketch", SPEC, key="map").id == job.id
+        assert ana.job(job.id) == done
+        assert [one.id for one in ana.jobs(state="done", table="visits", limit=5)] == [job.id]
+        assert ana.jobs(after=job.id) == []
+        assert ana.cancel(job.id).state == "done"
+        assert ana.wait(job.id, timeout=0.0, progress=lambda done, steps: None).has_ended
+        assert done.release is not None
+        assert isinstance(ana.release(done.release), Release)
+        assert ana.releases(task="sketch", table="visits", limit=1)[0].id == done.release
+        points = np.array([[50.0, 400.0], [110.0, 990.0]])
+        dense = ana.ask_sketch(done.release, sketch.Density(points))
+        assert dense.rows[0][0] > dense.rows[1][0]
+        assert ana.ask_sketch(done.release, {"kind": "density", "points": points.tolist()}).rows == dense.rows
+        for wrong in (sketch.Density(points, normalise=True), sketch.Anomaly(points, threshold=1.0)):
+            with pytest.raises(RequestError, match="server"):
+                ana.ask_sketch(done.release, wrong)
+        here = ana.fetch(done.release, tmp_path / "sketch")
+        assert sorted(one.name for one in here.files) == sorted(
+            one.name for one in (tmp_path / "sketch").iterdir() if one.name != "manifest.json"
+        )
+        assert owner.share_release(done.release).shared
+        other = ana.ask(WARDS.replace("200", "300"), key=f"other {everything.face}").to_json()["id"]
+        checked = auditor.verify(other)
+        assert (checked.ok, checked.compared, checked.release) == (True, True, other)
+        assert owner.delete_release(other).deleted
+        house = everything.served.app.state.house
+        house.store.write(
+            "INSERT INTO job (id, name, token, task, spec, key, state, result, created, changed) "
+            "VALUES (?, 'ana', '', 'sketch', ?, ?, 'failed', '{}', 1, 1)",
+            *(f"j-{everything.face}", json.dumps(SPEC), everything.face),
+        )
+        assert ana.job(f"j-{everything.face}").error is not None
+        owner.forget(f"j-{everything.face}")
+        with pytest.raises(RequestError) as gone:
+            ana.job(f"j-{everything.face}")
+        assert gone.value.code == "not_found"
+
+
+def test_a_job_that_fails_is_an_error_with_its_class(workplace: tuple[Served, Silo, bytes]) -> None:
+    with Everything(*workplace, "blocking").as_("ana") as ana:
+        job = ana.start("sketch", {**SPEC, "budget": {"epsilon": "99999"}}, key="too dear")
+        failed = ana.wait(job.id, progress=lambda done, steps: None)
+        assert (failed.state, type(failed.error)) == ("failed", errors.BudgetExceeded), failed.result
+        assert failed.error.account
+
+
+def test_an_owner_uploads_declares_and_checks(everything: Everything, tmp_path: Path) -> None:
+    (tmp_path / "stays.csv").write_text("ward\nA\nB\nA\n")
+    with everything.as_("owner") as owner:
+        uploads = [owner.upload(tmp_path / "stays.csv"), owner.upload(b"ward\nA\n")]
+        assert {one.id for one in owner.uploads()} >= {one.id for one in uploads}
+        declared = owner.declare("stays", STAYS.replace("SOURCE", uploads[0].source))
+        assert declared.name == "stays"
+        assert owner.check("stays").clean
+        owner.delete_upload(uploads[1].id)
+        assert uploads[1].id not in {one.id for one in owner.uploads()}
+        with pytest.raises(RequestError) as named:
+            owner.delete_upload(uploads[0].id)
+        assert named.value.code == "conflict"
+        with pytest.raises(RequestError, match="not a file"):
+            owner.upload(tmp_path / "none.csv")
+
+
+def test_an_owner_gives_and_takes_tokens(everything: Everything) -> None:
+    with everything.as_("owner") as owner:
+        made = owner.create_token("cy", "analyst", tables=["visits"], days=3)
+        assert made.token not in repr(made)
+        with session_of(everything.face, everything.served.address, made.token) as cy:
+            assert cy.me().tables == ("visits",)
+            owner.revoke_token(made.id)
+            with pytest.raises(NotAllowed) as ended:
+                cy.me()
+        assert ended.value.code == "unauthorised"
+        first, *_ = owner.tokens(limit=1)
+        assert made.id in {one.id for one in owner.tokens(after=first.id) if one.revoked}
+        with pytest.raises(UnknownName):
+            owner.create_token("cy", "analyst", tables=["vists"])
+
+
+def test_silos_and_devices(everything: Everything) -> None:
+    silo = everything.silo
+    with everything.as_("owner") as owner, everything.as_("ana") as ana, everything.as_("devices") as devices:
+        assert owner.dependencies(silo.report).protocol == "P"
+        assert [owner.adopt(silo.report, "visits", ["patient -> age"]) for _ in range(2)][1] is False
+        assert [one["id"] for one in ana.catalogue().offers] == [silo.offer]
+        assert owner.federation().role == "north"
+        waiting = silo.session if everything.face == FACES[0] else SECOND
+        assert owner.federation_session(waiting).state == "invited"
+        assert owner.decide(waiting, "approved") == "approved"
+        with pytest.raises(RequestError) as again:
+            owner.decide(waiting, "refused")
+        assert again.value.code == "conflict"
+        assert ana.collections() == ["walks-1"]
+        taken = [devices.ingest("walks-1", everything.reports).counters for _ in range(2)]
+        assert taken[1]["duplicate"] == 1_200
+        assert devices.counters("walks-1").counters["accepted"] == 1_200
+        counted = ana.estimate("walks-1", "SELECT COUNT(*) FROM walks WHERE mood = '1'")
+        assert len(counted.rows[0]) == 4
+
+
+def test_every_operation_was_sent_and_is_as_the_description_says(everything: Everything) -> None:
+    """Last: the tests above have sent what they could."""
+    described = operations(everything.served.app)
+    assert {name: (one.method, f"/v1{one.path}") for name, one in ROUTES.items()} == {
+        name: (method, path.replace(":path", "")) for name, (method, path) in described.items()
+    }
+    assert set(described) - everything.sent == set(WITHOUT_A_VERB)
+
+
+def test_what_takes_a_key_in_the_description_is_sent_one(everything: Everything) -> None:
+    keyed = {
+        operation["operationId"]
+        for methods in everything.served.app.openapi()["paths"].values()
+        for operation in methods.values()
+        if any(one["name"] == "Idempotency-Key" and one["required"] for one in operation.get("parameters", ()))
+    }
+    assert keyed == {name for name, one in ROUTES.items() if one.spends}
+
+
+def verbs(kind: type) -> dict[str, Any]:
+    return {name: one for name, one in inspect.getmembers(kind) if not name.startswith("_")}
+
+
+def test_both_faces_have_the_same_verbs_and_each_says_what_it_does() -> None:
+    assert set(verbs(RemoteSession)) == set(verbs(AsyncRemoteSession))
+    assert [name for name, one in verbs(RemoteSession).items() if not inspect.getdoc(one)] == []
+
+
+def test_help_shows_a_verbs_own_arguments() -> None:
+    import asyncio
+
+    with session_of("blocking", "http://127.0.0.1:9", "sq_x") as session:
+        assert list(inspect.signature(session.start).parameters) == ["task", "spec", "key", "max_cost"]
+        assert "idempotency key" in (inspect.getdoc(session.ask) or "")
+    awaited = session_of("awaited", "http://127.0.0.1:9", "sq_x")
+    assert isinstance(awaited, Awaited)
+    assert asyncio.iscoroutinefunction(awaited._inner.ask)
+    awaited.__exit__()
