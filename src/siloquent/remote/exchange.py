@@ -148,7 +148,7 @@ def _is_doubtful(call: Call, outcome: Reply | Lost) -> bool:
     if isinstance(outcome, Lost):
         return outcome.is_sent
     if outcome.is_problem:  # too slow, or our bug: the refusal itself says that something may have been charged
-        return (outcome.object() or {}).get("spent", "nothing") != "nothing"
+        return bool((outcome.object() or {}).get("spent", "nothing") != "nothing")
     return not _is_answer(call, outcome)
 
 
