@@ -178,7 +178,8 @@ def small_disk(folder: Path) -> Iterator[Path | None]:
         subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-def _workspace(folder: Path) -> Path:
+def job_workspace(folder: Path) -> Path:
+    """A workspace with 3,000 generated rows and a budget for hundreds of jobs."""
     made, chance = create_workspace(folder), np.random.default_rng(4)
     rows = {
         "ward": pa.array(chance.choice(np.array(["A", "B", "C"], dtype=object), 3_000)),
@@ -204,7 +205,7 @@ def job_kills(kills: int) -> Iterator[Row]:
     chance, wrong = random.Random(17), Counter[str]()
     with folder_on_disk() as outer, small_disk(outer) as disk:
         failures = [name for name in FAILURES if name != "disk full" or disk is not None]
-        folder = _workspace((disk or outer) / "w")
+        folder = job_workspace((disk or outer) / "w")
         _publish_offer(folder)
         before = _reserved(folder)
         text = token(folder, "ana")

@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import httpx
 import numpy as np
@@ -107,12 +107,13 @@ def _command(words: list[str], settings: dict[str, str]) -> None:
 
 @dataclass(slots=True)
 class Running:
-    """A server's process and its address; ``prepared``: as ``Forked``."""
+    """A server's process and its address; ``prepared``: as ``Forked``; ``said``: where it writes its log."""
 
     folder: Path
     port: int
     settings: dict[str, str]
     prepared: bool = False
+    said: BinaryIO | None = None
     process: subprocess.Popen[bytes] | Forked | None = None
 
     @property
@@ -128,7 +129,7 @@ class Running:
             self.process = Forked(words, settings)
         else:
             command = [sys.executable, "-m", "siloquent", *words]
-            self.process = subprocess.Popen(command, env={**os.environ, **settings})
+            self.process = subprocess.Popen(command, env={**os.environ, **settings}, stderr=self.said)
         for _ in range(1_200):
             with suppress(OSError), closing(HTTPConnection("127.0.0.1", self.port, timeout=5)) as connection:
                 connection.request("GET", "/healthz")
@@ -179,12 +180,14 @@ def _resident(process: int) -> int:
 
 
 @contextmanager
-def running(folder: Path, *, prepared: bool = False, **settings: str) -> Iterator[Running]:
+def running(
+    folder: Path, *, prepared: bool = False, said: BinaryIO | None = None, **settings: str
+) -> Iterator[Running]:
     """A server for as long as the block runs."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    server = Running(folder, port, {**WIDE, **settings}, prepared)
+    server = Running(folder, port, {**WIDE, **settings}, prepared, said)
     server.start()
     try:
         yield server

@@ -77,8 +77,13 @@ def serve(
     _allow_files(settings.connections)
     uvicorn.run(
         app,
-        http=limited_protocol(client_of(settings), max_each=settings.connections_each, hears=hears(settings)),
-        limit_concurrency=settings.connections,
+        http=limited_protocol(
+            client_of(settings),
+            max_each=settings.connections_each,
+            max_all=settings.connections,
+            hears=hears(settings),
+        ),
+        limit_concurrency=settings.connections + 1,
         timeout_graceful_shutdown=settings.answer_seconds,
         host=settings.host,
         port=settings.port,

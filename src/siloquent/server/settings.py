@@ -139,11 +139,18 @@ class Settings:
 
 
 def client_of(settings: Settings) -> Callable[[Any], str]:
-    """Whose connection a transport is: its address's, or nobody's where all come through one proxy."""
+    """Whose connection a transport is: its address's, or nobody's where all come through one proxy.
+
+    Of IPv6 it is the network of 2^64 addresses, which is what one customer is given.
+    """
 
     def address(transport: Any) -> str:
         host = _host_of(transport)
-        return "" if settings.trusts(host) else host
+        if settings.trusts(host):
+            return ""
+        if ":" in host and "." not in host:
+            return str(ip_network((host.partition("%")[0], 64), strict=False))
+        return host
 
     return address
 

@@ -19,7 +19,7 @@ from siloquent.errors import LedgerError, NotAllowed, RequestError, SchemaError,
 from siloquent.server.desk import Desk
 from siloquent.server.limits import Rates, Room, Slots
 from siloquent.server.problems import Refused
-from siloquent.server.settings import Settings, read_settings
+from siloquent.server.settings import Settings, client_of, read_settings
 from siloquent.server.store import STEPS, VERSION, Migrated, Store, migrate
 from siloquent.server.tokens import Tokens
 from siloquent.server.watch import Watch
@@ -271,3 +271,22 @@ def test_an_access_log_that_cannot_be_written_is_said_with_its_fix(tmp_path: Pat
     with pytest.raises(SchemaError, match="access_log names") as refused:
         Watch(Store(tmp_path / "server.sqlite"), log=str(place if made else place / "access.log"))
     assert "LogsDirectory" in refused.value.fix
+
+
+@pytest.mark.parametrize(
+    ("address", "counted"),
+    [
+        ("203.0.113.9", "203.0.113.9"),
+        ("::ffff:203.0.113.9", "::ffff:203.0.113.9"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::9", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("127.0.0.1", ""),
+    ],
+)
+def test_connections_are_counted_by_address_and_in_ipv6_by_network(address: str, counted: str) -> None:
+    class Transport:
+        def get_extra_info(self, name: str) -> tuple[str, int]:
+            return (address, 1)
+
+    assert client_of(Settings(trusted_proxy="127.0.0.1"))(Transport()) == counted

@@ -90,6 +90,7 @@ def make_server(bundle: Bundle, relay: Relay, host: str, port: int) -> uvicorn.S
     protocol = limited_protocol(
         lambda transport: " ".join(peer_of(transport)[:2]),
         max_each=MAX_CONNECTIONS_OF_A_ROLE,
+        max_all=MAX_CONNECTIONS,
         state=lambda transport: {"peer": peer_of(transport)},
     )
     config = uvicorn.Config(
@@ -103,7 +104,7 @@ def make_server(bundle: Bundle, relay: Relay, host: str, port: int) -> uvicorn.S
         server_header=False,
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=GRACE_S,  # receivers that wait come back by themselves; nothing is lost
-        limit_concurrency=MAX_CONNECTIONS,
+        limit_concurrency=MAX_CONNECTIONS + 1,
         h11_max_incomplete_event_size=MOST_HEADERS,
         ssl_certfile=str(bundle.folder / TLS),
         ssl_keyfile=str(bundle.folder / TLS_KEY),
