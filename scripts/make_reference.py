@@ -189,6 +189,7 @@ FLOORS = (
     "sketch",
     "synth",
     "collect",
+    "remote",
 )
 
 
