@@ -157,9 +157,14 @@ def sha256_of(path: Path) -> str:
 
 def list_releases(releases: Path) -> list[str]:
     """The ids of the releases in a folder: numbered ones last, in the order of their numbers."""
+    return [name for name in list_folders(releases) if os.path.isfile(f"{releases}/{name}/{MANIFEST}")]
+
+
+def list_folders(releases: Path) -> list[str]:
+    """As ``list_releases``, by names alone, for who reads the manifests anyhow: some may hold none."""
     try:
         with os.scandir(releases) as entries:
-            found = [entry.name for entry in entries if os.path.isfile(f"{entry.path}/{MANIFEST}")]
+            found = [entry.name for entry in entries if entry.name[0] != "." and entry.is_dir()]
     except FileNotFoundError:
         return []
     return sorted(found, key=_order)

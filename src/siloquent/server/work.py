@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import resource
+import sqlite3
 import sys
 import threading
 import time
@@ -105,7 +106,15 @@ FILES = ("plan_file", "references")
 
 
 def main(folder: Path, number: str, most_bytes: int, holder: str) -> int:
-    """Do the job ``number`` of the server in ``folder``, for as long as it is ``holder``'s."""
+    """Do the job ``number`` of the server in ``folder``, for as long as it is ``holder``'s; 1: the queue keeps it."""
+    try:
+        return _do(folder, number, most_bytes, holder)
+    except sqlite3.OperationalError as failed:  # the store is locked or full: no word about the job could be kept
+        sys.stderr.write(f"job {number} goes back into the queue: {failed}\n")
+        return 1
+
+
+def _do(folder: Path, number: str, most_bytes: int, holder: str) -> int:
     from siloquent.door import open_session
     from siloquent.server.routes.answers import ledger_key_of
 
@@ -130,6 +139,8 @@ def main(folder: Path, number: str, most_bytes: int, holder: str) -> int:
         store.write(f"UPDATE job SET done = steps {_HELD}", number, holder)
         if "release" in result:
             store.write(ADD_RELEASE, result["release"], job["name"], int(time.time()))
+    except sqlite3.OperationalError:
+        raise
     except Exception as failed:  # allowed: whatever it is, the queue hears of it; our own bugs keep their details
         problem = problem_of(failed)
         if problem.code == "internal":

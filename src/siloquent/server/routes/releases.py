@@ -152,17 +152,18 @@ async def seen(
 def _seen(
     house: House, folder: Path, person: Person, limit: int, after: str | None, of: tuple[str, str]
 ) -> list[dict[str, Any]]:
-    from siloquent.releases import list_releases as names
+    from siloquent.releases import list_folders
 
-    of_whom = {row["id"]: row for row in house.store.all("SELECT id, name, shared FROM release")}
-    listed = names(folder)[::-1]
+    # Not theirs: their manifests need not be read to know.
+    others = house.store.all("SELECT id FROM release WHERE shared = 0 AND name != ?", person.name)
+    hidden = {row["id"] for row in others} if person.role == "analyst" else set()
+    listed = list_folders(folder)[::-1]
     if after is not None and after not in listed:
         raise not_found()  # a list that began anew would never end for who reads page by page
     found: list[dict[str, Any]] = []
     for name in listed[listed.index(after) + 1 if after else 0 :]:
-        row = of_whom.get(name)
-        if row is not None and person.role == "analyst" and not row["shared"] and row["name"] != person.name:
-            continue  # not theirs: its manifest need not be read to know
+        if name in hidden:
+            continue
         with suppress(Refused):
             manifest = manifest_of(house, folder, name, person)
             wanted = zip(of, (manifest["task"], manifest["table"]), strict=True)
