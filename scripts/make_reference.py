@@ -54,9 +54,19 @@ HTTP_WORDS = """\
 - Every request carries `Authorization: Bearer sq_..`, a token that the owner made.
 - What spends needs `Idempotency-Key` with 1 to 64 printable characters. The same key and body give the same bytes
   for nothing, with `Idempotency-Replayed: true`; another body under the same key is refused, 409 `key_reused`.
+- `POST /v1/tokens`, `/v1/uploads` and `/v1/collections/{collection}/reports` take a key if you want one: sent again,
+  they give the reply of the first time with `Idempotency-Replayed: true` and make nothing new. A token's text is kept
+  nowhere, so its key gives no second one: 409 `already_made` names the token, to be revoked if the text did not arrive.
+  A job's key gives the job as it is now. Keys are the token's name's own, and are forgotten after `keep_replies_days`.
+- `GET /v1/tables/{table}` tells owners the declaration's `ETag`. `PUT` with it in `If-Match` is refused, 412
+  `precondition_failed`, if another declaration stands by now; `If-None-Match: *` declares only what is not there yet.
+- Each response to a good token says how many requests are left: `RateLimit-Policy: "token";q=30;w=3` (30 at once, which
+  are there again after 3 seconds) and `RateLimit: "token";r=29;t=1` (29 left, one more in a second), as in the IETF's
+  draft-ietf-httpapi-ratelimit-headers-11. On 429 `Retry-After` says the same as `t`.
 - Every failure is an `application/problem+json` document with `code`, `detail`, `fix` and `spent`; the codes of tasks
   are those of [errors](errors.md). The server's own: 400 `idempotency_key_missing`, 401 `unauthorised`, 403
-  `not_allowed` and `forged`, 404 `not_found`, 413 `body_too_large` and `text_too_long`, 415
+  `not_allowed` and `forged`, 404 `not_found`, 409 `conflict` and `already_made`, 412 `precondition_failed`,
+  413 `body_too_large` and `text_too_long`, 415
   `unsupported_media_type`, 422 `request_unreadable`, `upload_refused`, `plan_too_large` and `source_not_allowed`,
   429 `too_many_requests` and `busy` with
   `Retry-After`, 431 `headers_too_large`, 503 `too_slow` and `store_busy`.
@@ -66,7 +76,8 @@ HTTP_WORDS = """\
   that `siloquent schema KIND` prints; a job's spec is the one of its task. Operation ids are verbs with their object.
 - `POST /v1/jobs/prices` says what a job would cost before it runs. `GET /v1/jobs/{job}?wait=25` answers when the job
   has ended, or after so many seconds. Events send a comment each 15 seconds and go on after `Last-Event-ID`.
-- Lists take `limit` and `after` (`before` for denials): ask on with the last id until a page is empty.
+- A job's document says what it has cost so far, as the ledger has it, who pays, what it made, and who cancelled it.
+- Lists take `limit` and `after` (`before` for denials and acts): ask on with the last id until a page is empty.
 - Versions: under `/v1` and in a kind `siloquent/KIND/1`, fields, routes, codes and optional parameters may be added, so
   a client ignores what it does not know. Nothing is taken away or changes its meaning: that needs `/v2`, or kind 2,
   which are served beside the old ones for a year at least, and announced in the changelog before."""

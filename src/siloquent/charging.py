@@ -10,8 +10,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from siloquent.errors import KeyReused, NotAllowed, RequestError
-from siloquent.ledger import Account, Permit, Stored
-from siloquent.privacy import ATTO, FREE, Composed, Event, Guarantee, accountant, digits, exact
+from siloquent.ledger import Account, Ledger, Permit, Stored
+from siloquent.privacy import ATTO, FREE, Composed, Cost, Event, Guarantee, accountant, digits, exact
 from siloquent.releases.parts import Part
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ class Charge:
     @property
     def own_key(self) -> str | None:
         """A key is its account's own: otherwise analysts could learn from refusals which keys others have used."""
-        step = "" if self.step == 1 else f"+{self.step}"  # no account's name holds a "+"
-        return None if self.key is None else f"{self.account.name}{step}:{self.key}"
+        return None if self.key is None else _key_of(self.account.name, self.step, self.key)
 
     def next(self, before: Event) -> Charge:
         """The same request's next step, after ``before`` was paid."""
@@ -125,6 +124,18 @@ class Charge:
         if self.own_key is None:
             return None
         return int.from_bytes(hashlib.sha256(f"{ledger}|{self.own_key}|{self.digest}".encode()).digest())
+
+
+def _key_of(account: str, step: int, key: str) -> str:
+    return f"{account}{'' if step == 1 else f'+{step}'}:{key}"  # no account's name holds a "+"
+
+
+def spent_under(ledger: Ledger, account: str, key: str) -> Cost | None:
+    """What ``account`` has paid so far for the request under the asker's ``key``, all steps; None: nothing."""
+    total, step = None, 1
+    while (paid := ledger.cost_under(account, _key_of(account, step, key))) is not None:
+        total, step = paid if total is None else total + paid, step + 1
+    return total
 
 
 def request_digest(session: Session, account: Account, schema: TableSchema, *parts: Any) -> str:

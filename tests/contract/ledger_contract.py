@@ -152,6 +152,15 @@ class LedgerContract:
         assert ledger.account(TABLE).spent == Cost(300_000_000)
         assert ledger.account("staff@1").spent == Cost(0)
 
+    def test_what_a_key_has_cost_is_its_own_accounts_alone_and_follows_the_charge(self, ledger: Ledger) -> None:
+        open_visits(ledger)
+        open_visits(ledger, name="staff@1")
+        permit = reserved(ledger, REDUCTION, "k")
+        assert ledger.cost_under(TABLE, "k") == permit.cost == ledger.account(TABLE).spent
+        assert (ledger.cost_under("staff@1", "k"), ledger.cost_under(TABLE, "unknown")) == (None, None)
+        ledger.settle(permit, replace(REDUCTION, stop=1), b"x")
+        assert ledger.cost_under(TABLE, "k") == ledger.account(TABLE).spent == Cost(200_000_000)
+
     def test_requests_without_a_key_never_meet(self, ledger: Ledger) -> None:
         open_visits(ledger)
         assert reserved(ledger, laplace("0.1")).key != reserved(ledger, laplace("0.1")).key

@@ -130,8 +130,9 @@ def ingest(
 ) -> None:
     """Take reports in: one a user and service counts, all others are refused and counted by reason."""
     from siloquent.cli.collect_files import collection_at, in_collections, store_of, taken_from
-    from siloquent.cli.collect_words import counters_document, show_counters
+    from siloquent.cli.collect_words import show_counters
     from siloquent.collect import Counters
+    from siloquent.documents.reports import counters_document
 
     made, document = collection_at(options, collection)
     taken, without = Counters(), []
@@ -171,7 +172,8 @@ def estimate(
     """Ask in SQL: free, however often. Each number comes with its standard error and a 95 % interval."""
     from siloquent import collect
     from siloquent.cli.collect_files import collection_at, store_of
-    from siloquent.cli.collect_words import answer_document, keep_answer, show_answer
+    from siloquent.cli.collect_words import keep_answer, show_answer
+    from siloquent.documents.reports import answer_document
 
     made, document = collection_at(options, collection)
     with store_of(made, document) as store:
@@ -187,7 +189,8 @@ def estimate(
 def show(options: Options, collection: One) -> None:
     """How many reports came, what became of them, and how many each layer has."""
     from siloquent.cli.collect_files import collection_at, store_of
-    from siloquent.cli.collect_words import counters_document, show_counters
+    from siloquent.cli.collect_words import show_counters
+    from siloquent.documents.reports import counters_document
 
     made, document = collection_at(options, collection)
     with store_of(made, document) as store:

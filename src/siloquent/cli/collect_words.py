@@ -7,7 +7,6 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import date
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from siloquent.cli.places import require_svg, write_new
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT, Screen
+from siloquent.documents.reports import plain_value
 from siloquent.errors import RequestError
 from siloquent.pictures.plain import label, number, step_for
 
@@ -112,20 +112,6 @@ def show_check(screen: Screen, findings: Sequence[Finding]) -> None:
     )
 
 
-def counters_document(made: Collection, counters: Counters, store: ReportStore) -> dict[str, Any]:
-    """Counters as a document of kind ``siloquent/collect-counters/1``."""
-    return {
-        "schema": "siloquent/collect-counters/1",
-        "name": made.spec.name,
-        "epoch": made.spec.epoch,
-        "counters": asdict(counters),
-        "reports": [
-            {"services": list(channel.services), "reports": count, "layers": store.layer_sizes(at)}
-            for at, (channel, count) in enumerate(zip(made.channels, store.sizes(), strict=True))
-        ],
-    }
-
-
 def show_counters(screen: Screen, made: Collection, counters: Counters, store: ReportStore) -> None:
     """What became of reports; only reasons that occurred, and only oddities that honest clients hardly cause."""
     from siloquent.collect import REASONS, oddities
@@ -146,26 +132,6 @@ def show_counters(screen: Screen, made: Collection, counters: Counters, store: R
             screen.warn(
                 f"Odd in reports of {' and '.join(one.services)}: {one.what}. Some clients may not draw honestly."
             )
-
-
-def answer_document(made: Collection, answer: Answer) -> dict[str, Any]:
-    """An answer as a document of kind ``siloquent/collect-answer/1``."""
-    return {
-        "schema": "siloquent/collect-answer/1",
-        "collection": made.digest,
-        "sql": answer.sql,
-        "columns": answer.columns,
-        "rows": [[_plain(value) for value in row] for row in answer.rows],
-        "model_based": [[one.model_based for one in row] for row in answer.estimates],
-        "users": answer.users,
-        "free": True,
-        "guarantee": answer.guarantee,
-        "notes": list(answer.notes),
-    }
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, date) else value
 
 
 def show_answer(screen: Screen, answer: Answer) -> None:
@@ -236,5 +202,5 @@ def keep_answer(output: Path, answer: Answer) -> None:
         require_svg(output, "-o")
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([answer.columns, *([_plain(value) for value in row] for row in answer.rows)])
+    writer.writerows([answer.columns, *([plain_value(value) for value in row] for row in answer.rows)])
     write_new(output, text.getvalue())

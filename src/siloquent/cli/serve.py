@@ -174,10 +174,11 @@ def create(
     options.require_owner("Making a token")
     wanted = tuple(filter(None, (one.strip() for one in tables.split(","))))
     from siloquent.schema.workspace import read_workspace
+    from siloquent.server.acts import recorded
 
     tokens = _tokens(options)
     known = read_workspace(_folder(options)).table_names()
-    text = tokens.create(name, role, tables=wanted, days=days, known=known)
+    text = tokens.create(name, role, tables=wanted, days=days, known=known, also=recorded(None, "create_token"))
     made = tokens.document(text)
     if options.as_json:
         options.screen.document(made)
@@ -213,7 +214,9 @@ def _day(seconds: Any) -> str:
 def revoke(options: Options, token: Annotated[str, typer.Argument(metavar="ID", help="The token's id.")]) -> None:
     """End a token and every browser session that it opened, at once."""
     options.require_owner("Revoking a token")
-    _tokens(options).revoke(token)
+    from siloquent.server.acts import recorded
+
+    _tokens(options).revoke(token, also=recorded(None, "revoke_token"))
     options.screen.line(f"{clean(token)} opens nothing any more.")
 
 

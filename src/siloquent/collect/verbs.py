@@ -38,7 +38,7 @@ class CollectVerbs:
         Raises:
             DataError: They could not be written; nothing was counted.
         """
-        with self._store(collection) as store:
+        with self.store(collection) as store:
             return store.ingest(reports)
 
     def estimate(self, collection: Collection, question: str | AggregateQuery) -> Answer:
@@ -47,16 +47,17 @@ class CollectVerbs:
         Privacy:
             Post-processing of private reports: free, however often.
         """
-        with self._store(collection) as store:
+        with self.store(collection) as store:
             return task.estimate(store, question)
 
     def counters(self, collection: Collection) -> Counters:
         """What became of all reports so far."""
-        with self._store(collection) as store:
+        with self.store(collection) as store:
             return store.counters
 
     @contextmanager
-    def _store(self, collection: Collection) -> Iterator[ReportStore]:
+    def store(self, collection: Collection) -> Iterator[ReportStore]:
+        """The reports of ``collection`` that have come, open for as long as the block runs."""
         folder = Path(self.session.workspace.folder) / FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{collection.spec.name}-{collection.spec.epoch}.reports"

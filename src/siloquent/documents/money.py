@@ -11,6 +11,7 @@ from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
     from siloquent.ledger import Account, Checkpoint, Entry, Verdict
+    from siloquent.privacy import Cost
 
 
 _AMOUNT = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,3})?|[0-9]{1,400}/[1-9][0-9]{0,400}")
@@ -72,6 +73,17 @@ def account_document(account: Account) -> dict[str, Any]:
         "delta_limit": format(Decimal(account.limit.delta) / ATTO, "f"),
         "delta_spent": format(Decimal(account.spent.delta) / ATTO, "f"),
         "successor": account.successor,
+    }
+
+
+def cost_document(account: Account, cost: Cost) -> dict[str, str]:
+    """What was charged to an account, as part of a document; amounts are exact decimal text."""
+    from siloquent.privacy import ATTO, accountant
+
+    return {
+        "symbol": accountant(account.accountant).symbol,
+        "spent": exact(account, cost.amount),
+        "delta": format(Decimal(cost.delta) / ATTO, "f"),
     }
 
 

@@ -198,6 +198,13 @@ class Ledger(Protocol):
         """
         ...
 
+    def cost_under(self, account: str, key: str) -> Cost | None:
+        """What ``account`` paid for the charge under ``key``: what was reserved, or what that was settled at.
+
+        None if nothing of that account stands under the key.
+        """
+        ...
+
     def settle(self, permit: Permit, event: Event, payload: bytes, *, source_mark: str | None = None) -> Stored:
         """Keep the measurement; only after this may it leave the process. The first payload stored wins.
 

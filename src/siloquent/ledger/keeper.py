@@ -20,6 +20,7 @@ from siloquent.ledger.checkpoint import Checkpoint
 from siloquent.ledger.open_permits import OpenPermits
 from siloquent.ledger.recall import (
     MARK,
+    entry_at,
     facts_in,
     facts_of,
     id_of_permit,
@@ -156,6 +157,15 @@ class Keeper(ABC):
         with self._read() as books:
             known = books.permit(key=key)
             return None if known is None else self._standing(books, _same_request(known, account, digest))
+
+    def cost_under(self, account: str, key: str) -> Cost | None:
+        with self._read() as books:
+            known = books.permit(key=key)
+            if known is None or known.account != account:
+                return None
+            answer = self._open_permits.answer_of(books, known)
+            facts = facts_of(books, known) if answer is None else facts_in(entry_at(books, answer.seq))
+            return Cost(*facts["cost"])
 
     def _charge(
         self, books: Books, row: PermitRow, event: Event, text: str, mark: dict[str, str]

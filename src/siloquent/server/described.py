@@ -58,6 +58,7 @@ DOCUMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "make_checkpoint": ("kept-checkpoint",),
         "list_spending": ("spending",),
         "list_denials": ("denial-list",),
+        "list_acts": ("act-list",),
         "create_token": ("token",),
         "list_tokens": ("token-list",),
     }
@@ -72,6 +73,8 @@ SENT: Mapping[str, str] = MappingProxyType(
 )
 """Routes that are sent bytes."""
 SPENDING = ("answer", "create_job")
+REPEATABLE = ("create_token", "upload", "send_reports")
+"""Routes whose idempotency key is optional."""
 TASKS = (*SPENDING, "explain", "price_job", "ask_release", "estimate")
 CODES: Mapping[int, tuple[str, ...]] = MappingProxyType(
     {
@@ -86,6 +89,8 @@ CODES: Mapping[int, tuple[str, ...]] = MappingProxyType(
 """Codes that every route may answer with."""
 CODES_OF: Mapping[str, Mapping[int, tuple[str, ...]]] = MappingProxyType(
     {
+        "send_reports": {400: ("idempotency_key_missing",), 409: ("key_reused",)},
+        "create_token": {400: ("idempotency_key_missing",), 409: ("key_reused", "already_made")},
         "answer": {
             400: ("idempotency_key_missing",),
             409: ("key_reused",),
@@ -96,23 +101,52 @@ CODES_OF: Mapping[str, Mapping[int, tuple[str, ...]]] = MappingProxyType(
         "price_job": {503: ("too_slow",)},
         "create_job": {400: ("idempotency_key_missing",), 409: ("key_reused",)},
         "cancel_job": {409: ("conflict",)},
-        "put_table": {409: ("conflict",), 422: ("source_not_allowed", "schema_invalid")},
+        "put_table": {
+            409: ("conflict",),
+            412: ("precondition_failed",),
+            422: ("source_not_allowed", "schema_invalid"),
+        },
         "delete_upload": {409: ("conflict",)},
         "decide_session": {409: ("conflict",)},
-        "upload": {422: ("upload_refused",)},
+        "upload": {400: ("idempotency_key_missing",), 409: ("key_reused",), 422: ("upload_refused",)},
     }
 )
 RETRY_AFTER: Schema = {"description": "Seconds until it is worth another try.", "schema": {"type": "integer"}}
+TEXT: Schema = {"type": "string"}
+REPLAYED: Schema = {
+    "Idempotency-Replayed": {
+        "description": "true: the key and request came before; nothing was made or charged now.",
+        "schema": {"enum": ["true"]},
+    }
+}
+TAG: Schema = {"ETag": {"description": "To owners: names the declaration, for If-Match.", "schema": TEXT}}
 HEADERS: Mapping[str, Mapping[str, Schema]] = MappingProxyType(
     {
-        "answer": {
-            "Idempotency-Replayed": {
-                "description": "true: this answer was given before, and cost nothing now.",
-                "schema": {"enum": ["true"]},
-            }
-        },
-        "create_job": {"Location": {"description": "The job's address.", "schema": {"type": "string"}}},
+        "answer": REPLAYED,
+        "create_job": {"Location": {"description": "The job's address.", "schema": TEXT}, **REPLAYED},
+        "upload": REPLAYED,
+        "send_reports": REPLAYED,
+        "show_table": TAG,
+        "put_table": TAG,
     }
+)
+RATE: Schema = {
+    "RateLimit-Policy": {
+        "description": "How many requests the token may send at once (q), and in how many seconds it may so again (w).",
+        "schema": TEXT,
+    },
+    "RateLimit": {
+        "description": "How many of them are left (r), and in how many seconds there is one more (t).",
+        "schema": TEXT,
+    },
+}
+"""On each response to a good token."""
+MATCHES: tuple[Schema, ...] = tuple(
+    {"name": name, "in": "header", "required": False, "description": words, "schema": {**TEXT, "maxLength": 1_000}}
+    for name, words in (
+        ("If-Match", "The ETag of the declaration that this one takes the place of; * : of any."),
+        ("If-None-Match", "* : only if there is none yet."),
+    )
 )
 KEY: Schema = {
     "name": "Idempotency-Key",
@@ -175,10 +209,11 @@ def _complete(operation: Schema, path: str) -> None:
     if name in SENT:
         content = {"application/octet-stream": {"schema": BYTES}}
         operation["requestBody"] = {"required": True, "description": SENT[name], "content": content}
-    if headers := HEADERS.get(name):
-        success["headers"] = dict(headers)
-    if name in SPENDING:
-        operation.setdefault("parameters", []).append(KEY)
+    success["headers"] = {**HEADERS.get(name, {}), **RATE}
+    if name in SPENDING or name in REPEATABLE:
+        operation.setdefault("parameters", []).append({**KEY, "required": name in SPENDING})
+    if name == "put_table":
+        operation.setdefault("parameters", []).extend(MATCHES)
     if name == "job_events":
         operation.setdefault("parameters", []).append(LAST_EVENT)
     responses |= _refusals(name, path, "requestBody" in operation)
@@ -205,7 +240,7 @@ def _refusals(name: str, path: str, has_body: bool) -> Schema:
 def _problem(status: int, codes: list[str]) -> Schema:
     named = {"allOf": [{"$ref": "#/components/schemas/Problem"}, {"properties": {"code": {"enum": codes}}}]}
     known = {"$ref": "#/components/schemas/Problem"} if status in (400, 404, 422, 500) else named
-    headers = {"Retry-After": RETRY_AFTER} if status in (429, 503) else {}
+    headers = {**({"Retry-After": RETRY_AFTER} if status in (429, 503) else {}), **(RATE if status != 431 else {})}
     found = {"description": f"Codes: {', '.join(codes)}.", "content": {MEDIA: {"schema": known}}}
     return {**found, **({"headers": headers} if headers else {})}
 
@@ -275,13 +310,6 @@ def _adopted() -> Schema:
     return {**found, "required": [*found["required"], *more], "properties": {**found["properties"], **more}}
 
 
-def _counters() -> Schema:
-    found = json_schema("collect-counters")
-    known = {name: one for name, one in found["properties"].items() if name != "reports"}
-    known["counters"] = {"type": "object"}
-    return {**found, "required": list(known), "properties": known}
-
-
 def _checkpoint() -> Schema:
     """The text of a checkpoint file: what ``siloquent ledger verify --checkpoint`` reads."""
     text, whole = {"type": "string"}, {"type": "integer"}
@@ -295,7 +323,6 @@ _VARIANTS: Mapping[str, Callable[[], Schema]] = MappingProxyType(
         "fd-adopted": _adopted,
         "release": _release,
         "release-list": _releases,
-        "collect-counters": _counters,
         "kept-checkpoint": _checkpoint,
     }
 )

@@ -105,7 +105,9 @@ def guard(request: Request) -> Person:
             fix=f"Authorization: Bearer TOKEN, where the workspace's owner makes a token of the role {roles}",
             headers={"WWW-Authenticate": "Bearer"},
         )  # fmt: skip
-    house_of(request).rates.take(person.token)
+    rates = house_of(request).rates
+    request.state.rate_limit = {"RateLimit-Policy": rates.policy}
+    request.state.rate_limit["RateLimit"] = rates.take(person.token)
     if person.role not in ROUTES.get(route, frozenset()):
         request.state.person = person  # whom the refusal is remembered for
         raise Refused(

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets  # allowed: a job's name, no noise
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from siloquent.server.acts import record
 from siloquent.server.problems import Refused, not_found
+from siloquent.server.repeats import key_reused
 from siloquent.server.runner import Runner
 from siloquent.server.store import Store
 from siloquent.server.tokens import Person
+
+if TYPE_CHECKING:
+    from siloquent.door import Session
 
 ENDED = ("done", "failed", "cancelled")
 MAX_LISTED = 200
@@ -49,8 +55,13 @@ class Jobs:
         self._store, self._max_open = store, max_open
         self.runner = runner
 
-    def add(self, person: Person, *, task: str, spec: Mapping[str, Any], key: str, max_cost: str | None) -> str:
+    def add(
+        self, person: Person, *, task: str, spec: Mapping[str, Any], key: str, max_cost: str | None
+    ) -> tuple[str, bool]:
         """Queue a job; the same key and body give the same job, queued again if it failed or was cancelled.
+
+        Returns:
+            The job's id, and whether it was there before.
 
         Raises:
             SiloquentError: the spec cannot be read.
@@ -63,10 +74,10 @@ class Jobs:
             known_job = db.execute("SELECT * FROM job WHERE name = ? AND key = ?", (person.name, key)).fetchone()
             if known_job is not None:
                 if (known_job["task"], known_job["spec"], known_job["max_cost"]) != (task, text, max_cost):
-                    raise Refused(409, "key_reused", "This key belongs to another job of yours.", fix="use a new key")
+                    raise key_reused("job")
                 db.execute(_AGAIN, (person.token, now, known_job["id"]))
                 self.runner.wake()
-                return str(known_job["id"])
+                return str(known_job["id"]), True
             open_jobs = db.execute(
                 "SELECT count(*) FROM job WHERE name = ? AND state IN ('queued', 'running')", (person.name,)
             ).fetchone()[0]
@@ -80,25 +91,32 @@ class Jobs:
                 (number, person.name, person.token, task, text, key, max_cost, now, now),
             )
         self.runner.wake()
-        return number
+        return number, False
 
-    def cancel(self, number: str) -> None:
+    def cancel(self, number: str, *, by: Person) -> None:
         """End a job that is not done; what it was charged stays."""
-        self._store.write(
-            "UPDATE job SET state = 'cancelled', changed = ? WHERE id = ? AND state IN ('queued', 'running')",
-            *(int(time.time()), number),
-        )
+        with self._store.writing() as db:
+            ended = db.execute(
+                "UPDATE job SET state = 'cancelled', cancelled_by = ?, changed = ? "
+                "WHERE id = ? AND state IN ('queued', 'running')",
+                (by.name, int(time.time()), number),
+            )
+            if ended.rowcount:
+                record(db, by, "cancel_job", number)
         self.runner.wake()
 
-    def forget(self, number: str) -> bool:
+    def forget(self, number: str, *, by: Person) -> bool:
         """Forget a job that has ended; its charge and release stay. False if it has not ended."""
         ended = "DELETE FROM job WHERE id = ? AND state IN ('done', 'failed', 'cancelled')"
-        return bool(self._store.write(ended, number))
+        with self._store.writing() as db:
+            is_forgotten = bool(db.execute(ended, (number,)).rowcount)
+            if is_forgotten:
+                record(db, by, "forget_job", number)
+        return is_forgotten
 
-    def document(self, number: str) -> dict[str, Any] | None:
-        """A job as a document of kind ``siloquent/job/1``, with its owner's name; None if there is none."""
-        row = self._store.one("SELECT * FROM job WHERE id = ?", number)
-        return None if row is None else job_document(row)
+    def row(self, number: str) -> Mapping[str, Any] | None:
+        """A job's row; None if there is none."""
+        return self._store.one("SELECT * FROM job WHERE id = ?", number)
 
     def listed(
         self,
@@ -108,8 +126,8 @@ class Jobs:
         after: str | None = None,
         state: str | None = None,
         table: str | None = None,
-    ) -> list[dict[str, Any]]:
-        """Up to ``limit`` jobs of the person's tables, newest first, older than job ``after``; owners see all.
+    ) -> list[Mapping[str, Any]]:
+        """Up to ``limit`` rows of jobs of the person's tables, newest first, older than job ``after``; owners see all.
 
         Args:
             state: Only jobs in this state; ``table``: only jobs about it.
@@ -123,14 +141,12 @@ class Jobs:
             "created": before["created"] if before else None,
             "id": before["id"] if before else None,
         }
-        found: list[dict[str, Any]] = []
+        found: list[Mapping[str, Any]] = []
         while len(found) < limit:
             rows = self._store.named(_LISTED, values)
             abouts = [str(json.loads(row["spec"]).get("table")) for row in rows]
             found += [
-                job_document(row)
-                for row, about in zip(rows, abouts, strict=True)
-                if person.may_see(about) and table in (None, about)
+                row for row, about in zip(rows, abouts, strict=True) if person.may_see(about) and table in (None, about)
             ]
             if len(rows) < MAX_LISTED:
                 break
@@ -139,7 +155,8 @@ class Jobs:
 
 
 _AGAIN = """
-UPDATE job SET state = 'queued', token = ?, result = NULL, done = 0, steps = 0, tries = 0, changed = ?
+UPDATE job SET state = 'queued', token = ?, result = NULL, cancelled_by = NULL, done = 0, steps = 0, tries = 0,
+    changed = ?
 WHERE id = ? AND state IN ('failed', 'cancelled')
 """
 _LISTED = """
@@ -150,8 +167,25 @@ ORDER BY created DESC, id DESC LIMIT 200
 """
 
 
-def job_document(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A job as a document of kind ``siloquent/job/1``."""
+def ledger_key_of(name: str, key: str) -> str:
+    """The key in the ledger: where analysts share an account, one's keys must not meet another's."""
+    return hashlib.sha256(f"{name}|{key}".encode()).hexdigest()[:48]
+
+
+def cost_of_job(session: Session, row: Mapping[str, Any]) -> dict[str, str] | None:
+    """What the ledger has charged for a job so far, as part of its document; None: nothing."""
+    from siloquent.charging import spent_under
+    from siloquent.documents.money import cost_document
+
+    if not row["account"]:
+        return None
+    cost = spent_under(session.ledger, row["account"], ledger_key_of(row["name"], row["key"]))
+    return None if cost is None else cost_document(session.ledger.account(row["account"]), cost)
+
+
+def job_document(row: Mapping[str, Any], cost: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """A job as a document of kind ``siloquent/job/1``; ``cost`` is the ledger's, where the queue does not hold it."""
+    result = None if row["result"] is None else json.loads(row["result"])
     return {
         "schema": "siloquent/job/1",
         "id": row["id"],
@@ -161,7 +195,11 @@ def job_document(row: Mapping[str, Any]) -> dict[str, Any]:
         "state": row["state"],
         "done": row["done"],
         "steps": row["steps"],
-        "result": None if row["result"] is None else json.loads(row["result"]),
+        "result": result,
+        "release": (result or {}).get("release") if row["state"] == "done" else None,
+        "account": row["account"] or None,
+        "cost": json.loads(row["cost"]) if row["cost"] else cost,
+        "cancelled_by": row["cancelled_by"],
         "created": row["created"],
         "changed": row["changed"],
     }

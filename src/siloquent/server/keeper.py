@@ -71,7 +71,9 @@ def sweep(folder: Path, store: Store, settings: Settings) -> None:
     now = int(time.time())
     for table, age, days in (
         ("reply", "created", settings.keep_replies_days),
+        ("made", "created", settings.keep_replies_days),
         ("denial", "last", settings.keep_denials_days),
+        ("act", "at", settings.keep_denials_days),
         ("job", "state IN ('done', 'failed', 'cancelled') AND changed", settings.keep_jobs_days),
     ):
         if days:

@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,8 @@ Send = Callable[[Message], Awaitable[None]]
 MOST_HEADER_BYTES = 16 * 2**10
 UPLOADS = ("/v1/uploads", "/declare/upload")
 MOST_REMEMBERED = 10_000
+_LARGEST = 10**15 - 1
+"""The largest number of a structured field (RFC 9651)."""
 
 
 class TooMuch(Exception):
@@ -64,7 +66,7 @@ class BodyLimit:
             nonlocal started
             if seen <= most:
                 started = True
-                await self._sending(send)(message)
+                await self._sending(send, scope.get("state"))(message)
 
         if length.isdigit() and int(length[:19]) > most:
             seen = most + 1
@@ -75,15 +77,16 @@ class BodyLimit:
             refusal = Refused(413, "body_too_large", f"A body of at most {most} bytes is read here.")
             await document(refusal.problem, {"Connection": "close"})(scope, receive, self._sending(send))
 
-    def _sending(self, send: Send) -> Send:
-        """``send`` with the headers that every response has."""
+    def _sending(self, send: Send, state: Mapping[str, Any] | None = None) -> Send:
+        """``send`` with the headers that every response has, and with how much the token may still send."""
 
         async def dressed(message: Message) -> None:
             if message["type"] == "http.response.start":
+                headers = {**self._headers, **(state or {}).get("rate_limit", {})}
                 there = {name.lower() for name, _ in message["headers"]}
                 message["headers"] = [
                     *message["headers"],
-                    *((k.encode(), v.encode()) for k, v in self._headers.items() if k.lower().encode() not in there),
+                    *((k.encode(), v.encode()) for k, v in headers.items() if k.lower().encode() not in there),
                 ]
             await send(message)
 
@@ -97,8 +100,13 @@ class Rates:
         self._rate, self._burst, self._clock = rate, burst, clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, who: str) -> None:
-        """Count one request.
+    @property
+    def policy(self) -> str:
+        """What a token may, as the header RateLimit-Policy says it: a whole bucket, and how long it takes to fill."""
+        return f'"token";q={min(self._burst, _LARGEST)};w={min(max(1, math.ceil(self._burst / self._rate)), _LARGEST)}'
+
+    def take(self, who: str) -> str:
+        """Count one request; what is left, as the header RateLimit says it, and when there is one more.
 
         Raises:
             Refused: the bucket is empty; it says when to come again.
@@ -113,8 +121,13 @@ class Rates:
             wait = max(1, math.ceil((1 - level) / self._rate))
             raise Refused(
                 429, "too_many_requests", f"At most {self._rate:g} requests a second.", fix=f"again in {wait} s",
-                headers={"Retry-After": str(wait)},
+                headers={"Retry-After": str(wait), "RateLimit": _left(0, wait)},
             )  # fmt: skip
+        return _left(math.floor(level - 1), max(1, math.ceil((1 - level % 1) / self._rate)))
+
+
+def _left(requests: int, seconds: int) -> str:
+    return f'"token";r={min(requests, _LARGEST)};t={min(seconds, _LARGEST)}'
 
 
 class Room:

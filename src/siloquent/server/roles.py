@@ -58,6 +58,7 @@ ROUTES: Mapping[str, frozenset[Role]] = MappingProxyType(
         "make_checkpoint": BOOKS,
         "list_spending": BOOKS,
         "list_denials": BOOKS,
+        "list_acts": BOOKS,
         "readyz": OPERATOR,
         "metrics": OPERATOR,
         "create_token": OWNER,

@@ -34,8 +34,8 @@ class Settings:
         sources: What an owner may name as a table's source over HTTP: folders of the workspace, ``postgres:NAME`` and
             ``spark:NAME`` (``postgres:``: all that siloquent.toml names). Files on the machine may name more.
         keep_replies_days, keep_jobs_days, keep_uploads_days, keep_releases_days, keep_denials_days: When copies of
-            answers, ended jobs, uploads that no table names, values of releases that were not shared, and refusals
-            are forgotten; 0: never. The ledger keeps every answer.
+            answers, ended jobs, uploads that no table names, values of releases that were not shared, refusals and
+            acts are forgotten; 0: never. The ledger keeps every answer.
         bundle: The folder of the workspace's role in a federation, for the Sessions page; none there: none.
         access_log: A file that gets a line of JSON a request, or ``-`` for standard error; empty: none.
         slot_counts_ms, slot_answers_ms: Answers leave at whole multiples of these, so that times say nothing of rows.

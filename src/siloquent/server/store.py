@@ -56,6 +56,15 @@ ALTER TABLE release ADD COLUMN created INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE release ADD COLUMN deleted INTEGER NOT NULL DEFAULT 0;
 UPDATE release SET created = CAST(strftime('%s', 'now') AS INTEGER);
 """,
+    """
+ALTER TABLE job ADD COLUMN account TEXT NOT NULL DEFAULT '';
+ALTER TABLE job ADD COLUMN cost TEXT;
+ALTER TABLE job ADD COLUMN cancelled_by TEXT;
+CREATE TABLE act (id INTEGER PRIMARY KEY, at INTEGER NOT NULL, name TEXT NOT NULL, role TEXT NOT NULL,
+    token TEXT NOT NULL, what TEXT NOT NULL, subject TEXT NOT NULL);
+CREATE TABLE made (name TEXT NOT NULL, key TEXT NOT NULL, body BLOB NOT NULL, document TEXT NOT NULL,
+    created INTEGER NOT NULL, PRIMARY KEY (name, key));
+""",
 )
 """Each step leads from one format to the next; what was released is never changed."""
 VERSION = len(STEPS)

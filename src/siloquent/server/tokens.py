@@ -7,8 +7,9 @@ import hmac
 import json
 import re
 import secrets  # allowed: tokens, no noise
+import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -57,12 +58,20 @@ class Tokens:
         self._store = store
 
     def create(
-        self, name: str, role: str, *, tables: tuple[str, ...] = (), days: int = 90, known: Iterable[str] | None = None
+        self,
+        name: str,
+        role: str,
+        *,
+        tables: tuple[str, ...] = (),
+        days: int = 90,
+        known: Iterable[str] | None = None,
+        also: Callable[[sqlite3.Connection, str], None] | None = None,
     ) -> str:
         """A new token; this text is shown once and cannot be found again.
 
         Args:
             known: The declared tables, of which ``tables`` must be; None: whatever they are.
+            also: What is written with it, in one transaction; it is told the token's id.
         Raises:
             RequestError: the name, role or days cannot be.
             UnknownName: a table that is not declared.
@@ -84,10 +93,13 @@ class Tokens:
         number = secrets.token_hex(4)  # allowed: an id
         secret, now = secrets.token_urlsafe(32), int(time.time())  # allowed: a token
         text = f"sq_{number}_{secret}"
-        self._store.write(
-            "INSERT INTO token VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
-            *(number, _digest(text), name, role, json.dumps(tables), now, now + days * 86_400),
-        )
+        with self._store.writing() as db:
+            db.execute(
+                "INSERT INTO token VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
+                (number, _digest(text), name, role, json.dumps(tables), now, now + days * 86_400),
+            )
+            if also is not None:
+                also(db, number)
         return text
 
     def document(self, text: str) -> dict[str, object]:
@@ -110,8 +122,8 @@ class Tokens:
         )
         return [{**row, "tables": json.loads(row["tables"]), "revoked": row["revoked"] is not None} for row in rows]
 
-    def revoke(self, number: str) -> None:
-        """End a token and the browser sessions that it opened, at once.
+    def revoke(self, number: str, *, also: Callable[[sqlite3.Connection, str], None] | None = None) -> None:
+        """End a token and the browser sessions that it opened, at once; ``also``: as in ``create``.
 
         Raises:
             UnknownName: there is no such token.
@@ -124,6 +136,8 @@ class Tokens:
                 raise UnknownName("token", number[:40], [], fix="siloquent token list")
             db.execute("DELETE FROM browser WHERE token = ?", (number,))
             db.execute("DELETE FROM login WHERE token = ?", (number,))
+            if also is not None:
+                also(db, number)
 
     def is_open(self, number: str) -> bool:
         """Whether a token is neither revoked nor expired."""

@@ -11,11 +11,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from siloquent.documents.problems import keep_details, problem_of
-from siloquent.errors import NotAllowed
+from siloquent.errors import NotAllowed, SiloquentError
 from siloquent.server.store import ADD_RELEASE, Store
 from siloquent.server.tokens import Tokens
 
@@ -116,7 +117,7 @@ def main(folder: Path, number: str, most_bytes: int, holder: str) -> int:
 
 def _do(folder: Path, number: str, most_bytes: int, holder: str) -> int:
     from siloquent.door import open_session
-    from siloquent.server.routes.answers import ledger_key_of
+    from siloquent.server.jobs import cost_of_job, ledger_key_of
 
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
@@ -133,10 +134,16 @@ def _do(folder: Path, number: str, most_bytes: int, holder: str) -> int:
         if not Tokens(store).is_open(job["token"]):
             raise NotAllowed("The token that asked for this was revoked, or is too old.")
         with open_session(folder, analyst=job["name"]) as session:
-            key = ledger_key_of(job["name"], job["key"])
-            result = TASKS[job["task"]](session, json.loads(job["spec"]), key, job["max_cost"], tell)
+            key, spec = ledger_key_of(job["name"], job["key"]), json.loads(job["spec"])
+            with suppress(SiloquentError):  # the task itself says what is wrong with the table
+                account = session.account(str(spec["table"])).name
+                store.write(f"UPDATE job SET account = ?, cost = NULL {_HELD}", account, number, holder)
+            result, cost = TASKS[job["task"]](session, spec, key, job["max_cost"], tell), None
+            with suppress(SiloquentError):  # then whoever looks reads it in the ledger
+                row = store.one("SELECT name, key, account FROM job WHERE id = ?", number)
+                cost = row and cost_of_job(session, row)
         state = "done"
-        store.write(f"UPDATE job SET done = steps {_HELD}", number, holder)
+        store.write(f"UPDATE job SET done = steps, cost = ? {_HELD}", cost and json.dumps(cost), number, holder)
         if "release" in result:
             store.write(ADD_RELEASE, result["release"], job["name"], int(time.time()))
     except sqlite3.OperationalError:

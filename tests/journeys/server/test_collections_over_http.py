@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from journeys.documents import faults
 from journeys.served import Served, clinic_workspace, serving
 from siloquent import collect
+from siloquent.cli.kinds import json_schema
 
 SPEC = """\
 format = 1
@@ -54,3 +56,18 @@ def test_reports_count_once_and_estimates_have_errors(tmp_path: Path) -> None:
         value, error, low, high = found.json()["rows"][0]
         assert low < value < high
         assert abs(value - 1_000) < 7 * error
+
+
+def test_reports_that_are_sent_again_with_their_key_are_answered_alike(tmp_path: Path) -> None:
+    with collecting(tmp_path / "w", devices=50) as (served, data), served.client("devices") as sender:
+        path, key = "/v1/collections/walks-1/reports", {"Idempotency-Key": "batch"}
+        first, again = (sender.post(path, content=data, headers=key) for _ in range(2))
+        assert first.json() == again.json()
+        assert ("idempotency-replayed" in first.headers, again.headers["idempotency-replayed"]) == (False, "true")
+        assert sender.post(path, content=data[:40], headers=key).json()["code"] == "key_reused"
+        shown = sender.get("/v1/collections/walks-1").json()
+        assert shown["counters"] == {**first.json()["counters"], "accepted": 50}
+        assert [(one["services"], one["reports"], sum(one["layers"])) for one in shown["reports"]] == [
+            (["walks"], 50, 50)
+        ]
+        assert list(faults(shown, json_schema("collect-counters"))) == []

@@ -17,6 +17,11 @@ from siloquent.errors import LedgerError
 from siloquent.server.store import VERSION
 
 BACK_TO_THE_FIRST = (
+    "DROP TABLE act",
+    "DROP TABLE made",
+    "ALTER TABLE job DROP COLUMN account",
+    "ALTER TABLE job DROP COLUMN cost",
+    "ALTER TABLE job DROP COLUMN cancelled_by",
     "ALTER TABLE release DROP COLUMN deleted",
     "ALTER TABLE release DROP COLUMN created",
     "ALTER TABLE reply DROP COLUMN created",

@@ -10,6 +10,7 @@ from fastapi.routing import APIRoute
 
 from journeys.clinic import WARDS
 from journeys.served import Served
+from siloquent.server.jobs import job_document
 from siloquent.server.roles import ROUTES
 from siloquent.server.routes import answers, collections, jobs, money, releases, silos, tables, tokens, watchers
 
@@ -151,7 +152,7 @@ def test_what_is_foreign_looks_unknown_on_every_route_of_the_role(served: Served
     role, own_tables = STRANGERS[who]
     house = served.app.state.house
     person = house.tokens.person(served.texts["ana"])
-    job = house.jobs.add(person, task="sketch", spec=SKETCH, key="foreign", max_cost=None)
+    job, _ = house.jobs.add(person, task="sketch", spec=SKETCH, key="foreign", max_cost=None)
     foreign = {**PLACES, "{job}": job, "{release}": served.ask("ana", WARDS, f"foreign-{who}").json()["id"]}
     text = house.tokens.create(who, role, tables=own_tables)
     with served.client("nobody", Authorization=f"Bearer {text}", **{"Idempotency-Key": f"foreign-{who}"}) as client:
@@ -241,9 +242,9 @@ def test_a_revoked_tokens_job_spends_nothing(served: Served) -> None:
     text = house.tokens.create("fay", "analyst")
     person = house.tokens.person(text)
     house.tokens.revoke(text[3:11])
-    job = house.jobs.add(person, task="sketch", spec=SKETCH, key="late", max_cost=None)
+    job, _ = house.jobs.add(person, task="sketch", spec=SKETCH, key="late", max_cost=None)
     for _ in range(2_400):
-        if (found := house.jobs.document(job))["state"] in ("done", "failed"):
+        if (found := job_document(house.jobs.row(job)))["state"] in ("done", "failed"):
             break
         time.sleep(0.05)
     assert (found["state"], found["result"]["code"]) == ("failed", "not_allowed")

@@ -17,7 +17,9 @@ from starlette.responses import JSONResponse, Response
 
 from siloquent.errors import ReleaseError
 from siloquent.server.guard import Guarded, House, Who, house_of, key_of, require_declared
+from siloquent.server.jobs import ledger_key_of
 from siloquent.server.problems import PERHAPS, Refused
+from siloquent.server.repeats import REPLAYED, key_reused
 from siloquent.server.routes.bodies import AnswerBody, QuestionBody
 from siloquent.server.store import ADD_RELEASE
 from siloquent.server.tokens import Person
@@ -39,7 +41,7 @@ async def answer(request: Request, body: AnswerBody, person: Who) -> Response:
     house, key = house_of(request), key_of(request)
     document, replayed = await answered(house, person, body.sql, key=key, max_cost=body.max_cost)
     request.state.spent = None if replayed else spent_of(document)
-    return JSONResponse(document, headers={"Idempotency-Replayed": "true"} if replayed else None)
+    return JSONResponse(document, headers=REPLAYED if replayed else None)
 
 
 async def explained(house: House, person: Person, sql: str) -> dict[str, Any]:
@@ -113,17 +115,12 @@ def spent_of(document: dict[str, Any]) -> dict[str, str]:
     return {name: amount for name, amount in document["cost"].items() if name != "left"}
 
 
-def ledger_key_of(name: str, key: str) -> str:
-    """The key in the ledger: where analysts share an account, one's keys must not meet another's."""
-    return hashlib.sha256(f"{name}|{key}".encode()).hexdigest()[:48]
-
-
 def _kept(house: House, person: Person, key: str, body: bytes) -> dict[str, Any] | None:
     row = house.store.one("SELECT body, document FROM reply WHERE name = ? AND key = ?", person.name, key)
     if row is None:
         return None
     if bytes(row["body"]) != body:
-        raise Refused(409, "key_reused", "This key belongs to another request of yours.", fix="use a new key")
+        raise key_reused()
     found: dict[str, Any] = json.loads(row["document"])
     return found
 

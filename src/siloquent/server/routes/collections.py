@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import asdict
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
+from siloquent.documents.reports import answer_document, counters_document
 from siloquent.server.guard import Guarded, Who, house_of
 from siloquent.server.problems import Refused, not_found
+from siloquent.server.repeats import REPLAYED, KeyTaken, keep, kept, repeat_of
 from siloquent.server.routes.bodies import QuestionBody
 
 router = APIRouter(route_class=Guarded)
@@ -35,20 +39,33 @@ async def list_collections(request: Request, person: Who) -> dict[str, Any]:
 async def show_collection(request: Request, collection: str, person: Who) -> dict[str, Any]:
     """What became of the reports so far, by reason and by layer."""
     made = document_of(Path(request.app.state.folder), collection)
-    return await house_of(request).desk.run(None, lambda session: counted(made, session))
+
+    def work(session: Any) -> dict[str, Any]:
+        with session.collect.store(made) as store:
+            return counters_document(made, store.counters, store)
+
+    return await house_of(request).heavy.run_in_turn(person.name, None, work)
 
 
 @router.post("/collections/{collection}/reports")
-async def send_reports(request: Request, collection: str, person: Who) -> dict[str, Any]:
+async def send_reports(request: Request, collection: str, person: Who) -> Response:
     """Take up to 4 MiB of reports in. A report that came before is refused and counted, so sending again is safe."""
+    repeat, house = repeat_of(request, person), house_of(request)
     made, data = document_of(Path(request.app.state.folder), collection), await request.body()
     if not data or len(data) > MOST_BYTES:
         raise Refused(413, "body_too_large", f"Between 1 and {MOST_BYTES} bytes of reports are taken at once.")
+    sent = hashlib.sha256(data).digest()
     async with _busy[f"{request.app.state.folder}/{collection}"]:
-        taken = await house_of(request).heavy.run_in_turn(
+        if repeat is not None and (known := kept(house.store, repeat, sent)):
+            return JSONResponse(known, headers=REPLAYED)
+        taken = await house.heavy.run_in_turn(
             person.name, None, lambda session: asdict(session.collect.ingest(made, data))
         )
-    return {"schema": "siloquent/collect-taken/1", "collection": made.digest, "counters": taken}
+        told = {"schema": "siloquent/collect-taken/1", "collection": made.digest, "counters": taken}
+        if repeat is not None:
+            with suppress(KeyTaken), house.store.writing() as db:  # another server was sent the same: each counted once
+                keep(db, repeat, sent, told)
+    return JSONResponse(told)
 
 
 @router.post("/collections/{collection}/estimates")
@@ -57,7 +74,9 @@ async def estimate(request: Request, collection: str, body: QuestionBody, person
     made = document_of(Path(request.app.state.folder), collection)
     house = house_of(request)
     async with house.room.place(person.token):
-        return await house.heavy.run_in_turn(person.name, None, lambda session: estimated(made, session, body.sql))
+        return await house.heavy.run_in_turn(
+            person.name, None, lambda session: answer_document(made, session.collect.estimate(made, body.sql))
+        )
 
 
 def names(folder: Path) -> list[str]:
@@ -77,24 +96,3 @@ def document_of(folder: Path, name: str) -> Any:
     if not _NAME.fullmatch(name) or not path.is_file() or path.stat().st_size > MOST_DOCUMENT:
         raise not_found()
     return read_collection(path.read_text("utf-8"))
-
-
-def counted(made: Any, session: Any) -> dict[str, Any]:
-    """Counters as part of a document of kind ``siloquent/collect-counters/1``."""
-    plain = {"name": made.spec.name, "epoch": made.spec.epoch, "counters": asdict(session.collect.counters(made))}
-    return {"schema": "siloquent/collect-counters/1", **plain}
-
-
-def estimated(made: Any, session: Any, sql: str) -> dict[str, Any]:
-    """An answer as a document of kind ``siloquent/collect-answer/1``."""
-    found = session.collect.estimate(made, sql)
-    rows = [[one.isoformat() if isinstance(one, date) else one for one in row] for row in found.rows]
-    plain = {"collection": made.digest, "sql": found.sql, "columns": found.columns, "rows": rows, "users": found.users}
-    return {
-        "schema": "siloquent/collect-answer/1",
-        **plain,
-        "model_based": [[one.model_based for one in row] for row in found.estimates],
-        "free": True,
-        "guarantee": found.guarantee,
-        "notes": list(found.notes),
-    }

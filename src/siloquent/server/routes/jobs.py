@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
@@ -13,8 +13,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from siloquent.server.guard import Guarded, House, Who, house_of, key_of, person_of, require_table
-from siloquent.server.jobs import ENDED, MAX_LISTED
+from siloquent.server.jobs import ENDED, MAX_LISTED, cost_of_job, job_document
 from siloquent.server.problems import Refused, not_found
+from siloquent.server.repeats import REPLAYED
 from siloquent.server.routes.bodies import JobBody, JobPriceBody, Whole
 from siloquent.server.runner import TICK_SECONDS
 from siloquent.server.tokens import Person
@@ -31,10 +32,11 @@ async def create_job(request: Request, body: JobBody, person: Who) -> Response:
     if isinstance(table, str):
         require_table(person, table)
     house, key = house_of(request), key_of(request)
-    number = await asyncio.to_thread(
+    number, is_known = await asyncio.to_thread(
         house.jobs.add, person, task=body.task, spec=body.spec, key=key, max_cost=body.max_cost
     )
-    return JSONResponse(house.jobs.document(number), status_code=202, headers={"Location": f"/v1/jobs/{number}"})
+    headers = {"Location": f"/v1/jobs/{number}", **(REPLAYED if is_known else {})}
+    return JSONResponse(await job_of(house, number, person), status_code=202, headers=headers)
 
 
 @router.post("/jobs/prices")
@@ -57,9 +59,9 @@ async def list_jobs(
     table: Annotated[str | None, Query(max_length=64)] = None,
 ) -> dict[str, Any]:
     """The newest jobs, older than job ``after`` if it is named: one's own; an owner sees everybody's."""
-    jobs = house_of(request).jobs
-    found = await asyncio.to_thread(jobs.listed, person, limit=limit, after=after, state=state, table=table)
-    return {"schema": "siloquent/job-list/1", "jobs": found}
+    house = house_of(request)
+    rows = await asyncio.to_thread(house.jobs.listed, person, limit=limit, after=after, state=state, table=table)
+    return {"schema": "siloquent/job-list/1", "jobs": await _told(house, rows)}
 
 
 @router.get("/jobs/{job}")
@@ -68,29 +70,29 @@ async def show_job(
 ) -> dict[str, Any]:
     """How far a job is, and what it made; waits up to ``wait`` seconds for its end."""
     house, until = house_of(request), time.monotonic() + wait
-    found = job_of(house, job, person)
-    while found["state"] not in ENDED and (left := until - time.monotonic()) > 0:
+    row = row_of(house, job, person)
+    while row["state"] not in ENDED and (left := until - time.monotonic()) > 0:
         await asyncio.sleep(min(TICK_SECONDS, left))
         if await request.is_disconnected() or person_of(request) is None:
             break
-        found = job_of(house, job, person)
-    return found
+        row = row_of(house, job, person)
+    return (await _told(house, [row]))[0]
 
 
 @router.delete("/jobs/{job}")
 async def cancel_job(request: Request, job: str, person: Who, forget: bool = False) -> dict[str, Any]:
     """End a job that is not done, what it was charged stays; an owner may also ``forget`` one that has ended."""
     house = house_of(request)
-    found = job_of(house, job, person)
+    found = await job_of(house, job, person)
     if forget:
         if person.role != "owner":
             raise Refused(403, "not_allowed", "Only the owner may make the server forget a job.", fix="GET /v1/me")
-        if not await asyncio.to_thread(house.jobs.forget, job):
+        if not await asyncio.to_thread(house.jobs.forget, job, by=person):
             detail = f"This job is {found['state']}: only one that has ended can be forgotten."
             raise Refused(409, "conflict", detail, fix=f"DELETE /v1/jobs/{job}")
         return found
-    await asyncio.to_thread(house.jobs.cancel, job)
-    return job_of(house, job, person)
+    await asyncio.to_thread(house.jobs.cancel, job, by=person)
+    return await job_of(house, job, person)
 
 
 @router.get("/jobs/{job}/events")
@@ -101,7 +103,7 @@ async def job_events(request: Request, job: str, person: Who) -> Response:
     Last-Event-ID hears numbers that go on from there.
     """
     house = house_of(request)
-    job_of(house, job, person)
+    row_of(house, job, person)
     told = request.headers.get("last-event-id", "0")
     last = int(told) if told.isascii() and told.isdigit() and len(told) < 10 else 0
     return StreamingResponse(
@@ -113,7 +115,7 @@ async def _events(request: Request, house: House, job: str, person: Person, numb
     last, heard = "", time.monotonic()
     # Asked each time: a token may be revoked, a browser log out, while the stream is open.
     while not await request.is_disconnected() and person_of(request) is not None:
-        found = job_of(house, job, person)
+        found = await job_of(house, job, person)
         text = json.dumps(found, sort_keys=True)
         ended = found["state"] in ENDED
         if text != last or ended:
@@ -128,14 +130,30 @@ async def _events(request: Request, house: House, job: str, person: Person, numb
         await asyncio.sleep(TICK_SECONDS)
 
 
-def job_of(house: House, job: str, person: Person) -> dict[str, Any]:
-    """A job's document, if it is the person's.
+def row_of(house: House, job: str, person: Person) -> Mapping[str, Any]:
+    """A job's row, if it is the person's.
 
     Raises:
         Refused: 404, it is unknown or somebody else's.
     """
-    found = house.jobs.document(job)
+    found = house.jobs.row(job)
     is_theirs = found is not None and (person.role == "owner" or found["name"] == person.name)
-    if found is None or not is_theirs or not person.may_see(str(found["spec"].get("table"))):
+    if found is None or not is_theirs or not person.may_see(str(json.loads(found["spec"]).get("table"))):
         raise not_found()
     return found
+
+
+async def job_of(house: House, job: str, person: Person) -> dict[str, Any]:
+    """A job's document, if it is the person's; as ``row_of``."""
+    return (await _told(house, [row_of(house, job, person)]))[0]
+
+
+async def _told(house: House, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Jobs as documents; what they cost is asked of the ledger, but for those that are done."""
+    unknown = [row for row in rows if row["account"] and not row["cost"]]
+    costs: dict[str, dict[str, str] | None] = {}
+    if unknown:
+        costs = await house.desk.run(
+            None, lambda session: {str(row["id"]): cost_of_job(session, row) for row in unknown}
+        )
+    return [job_document(row, costs.get(row["id"])) for row in rows]

@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from siloquent.documents.money import account_document, entry_document, verdict_document
 from siloquent.errors import SiloquentError
+from siloquent.server.acts import newest_acts
 from siloquent.server.guard import Guarded, House, Who, house_of
 from siloquent.server.problems import Refused, not_found
 from siloquent.server.routes.bodies import Whole
@@ -98,6 +99,16 @@ async def list_denials(
     return {"schema": "siloquent/denial-list/1", "denials": found}
 
 
+@router.get("/acts")
+async def list_acts(
+    request: Request, person: Who, before: Annotated[Whole | None, Query(ge=0, le=2**62)] = None
+) -> dict[str, Any]:
+    """Up to 500 acts that concern others, newest first, before ``before``: tokens, tables, cancelled jobs, releases."""
+    require_all(person)
+    found = await asyncio.to_thread(acts, house_of(request), before=before)
+    return {"schema": "siloquent/act-list/1", "acts": found}
+
+
 async def spending(house: House, person: Person) -> list[dict[str, Any]]:
     """The lines of ``list_spending``."""
     async with house.room.place(person.token):
@@ -107,12 +118,17 @@ async def spending(house: House, person: Person) -> list[dict[str, Any]]:
 
 def denials(house: House, *, before: int | None = None) -> list[dict[str, Any]]:
     """The newest denials, with their times in UTC."""
-
-    def utc(seconds: int) -> str:
-        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
-
     found = house.watch.denials.newest(MOST_ENTRIES, before=before)
-    return [{**one, "at": utc(one["at"]), "last": utc(one["last"])} for one in found]
+    return [{**one, "at": _utc(one["at"]), "last": _utc(one["last"])} for one in found]
+
+
+def acts(house: House, *, before: int | None = None) -> list[dict[str, Any]]:
+    """The newest acts, with their times in UTC."""
+    return [{**one, "at": _utc(one["at"])} for one in newest_acts(house.store, MOST_ENTRIES, before=before)]
+
+
+def _utc(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def visible_accounts(session: Any, person: Person) -> list[Any]:

@@ -14,6 +14,7 @@ from starlette.responses import FileResponse, Response
 
 from siloquent.documents.releases import release_document, release_verdict_document
 from siloquent.errors import ReleaseError, UnknownName
+from siloquent.server.acts import record
 from siloquent.server.guard import Guarded, House, Who, house_of
 from siloquent.server.keeper import remove_files
 from siloquent.server.problems import Refused, not_found
@@ -23,6 +24,9 @@ from siloquent.server.tokens import Person
 
 router = APIRouter(route_class=Guarded)
 MAX_LISTED = 200
+_SHARE = """
+INSERT INTO release (id, name, shared, created) VALUES (?, ?, 1, ?) ON CONFLICT (id) DO UPDATE SET shared = 1
+"""
 
 
 @router.get("/releases")
@@ -70,10 +74,9 @@ async def verify_release(request: Request, release: str, person: Who) -> dict[st
 async def share_release(request: Request, release: str, person: Who) -> dict[str, Any]:
     """Let every analyst of the release's table see it: the owner's approval."""
     found = manifest_of(house_of(request), _folder(request), release, person)
-    house_of(request).store.write(
-        "INSERT INTO release (id, name, shared, created) VALUES (?, ?, 1, ?) ON CONFLICT (id) DO UPDATE SET shared = 1",
-        *(release, person.name, int(time.time())),
-    )
+    with house_of(request).store.writing() as db:
+        db.execute(_SHARE, (release, person.name, int(time.time())))
+        record(db, person, "share_release", release)
     return {**found, "shared": True}
 
 
@@ -82,7 +85,9 @@ async def delete_release(request: Request, release: str, person: Who) -> dict[st
     """Delete a release's values. Its manifest stays: what was given to whom at which price is on record for good."""
     house, folder = house_of(request), _folder(request)
     found = manifest_of(house, folder, release, person)
-    house.store.write(ADD_RELEASE, release, _payer(found), int(time.time()))
+    with house.store.writing() as db:
+        db.execute(ADD_RELEASE, (release, _payer(found), int(time.time())))
+        record(db, person, "delete_release", release)
     await asyncio.to_thread(remove_files, folder.parent, house.store, release)
     return {**found, "deleted": True}
 

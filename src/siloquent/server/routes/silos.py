@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from siloquent.documents.dependencies import report_document
 from siloquent.documents.federation import session_document, status_document
 from siloquent.documents.offers import catalogue_document
 from siloquent.errors import ReleaseError, WorkspaceError
+from siloquent.server.acts import write_act
+from siloquent.server.declaring import declarations_held
 from siloquent.server.guard import Guarded, House, Who, house_of
 from siloquent.server.problems import Refused, not_found
 from siloquent.server.routes.bodies import AdoptionBody, ApprovalBody
@@ -83,8 +86,16 @@ async def adopted(request: Request, release: str, person: Person, table: str, pi
     Raises:
         SiloquentError: the report holds no such dependency over all rows, or the table no such column.
     """
-    report = report_of(request, release, person)
-    return await house_of(request).desk.run(None, lambda session: bool(session.profile.adopt(report, table, pick)))
+    report, house, folder = report_of(request, release, person), house_of(request), Path(request.app.state.folder)
+
+    def work(session: Any) -> bool:
+        with declarations_held(folder):
+            return bool(session.profile.adopt(report, table, pick))
+
+    changed = await house.desk.run(None, work)
+    if changed:
+        await asyncio.to_thread(write_act, house.store, person, "adopt_dependencies", table)
+    return changed
 
 
 def catalogue_of(folder: Path) -> dict[str, Any]:
@@ -164,6 +175,7 @@ async def decided(house: House, folder: Path, person: Person, session: str, deci
             known = _known(journal, session)
             if not journal.decide(session, decision):
                 raise Refused(409, "conflict", f"This session is {known.state} already.", fix="GET /v1/sessions")
+        write_act(house.store, person, "decide_session", session)
         return {"schema": "siloquent/decision/1", "session": session, "decision": decision}
 
     async with house.room.place(person.token):

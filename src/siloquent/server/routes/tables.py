@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
-import re
 import secrets  # allowed: file names, no noise
 import time
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +17,19 @@ from starlette.responses import JSONResponse, Response
 
 from siloquent.documents.money import account_document, exact
 from siloquent.documents.tables import check_report, table_document, table_line
-from siloquent.errors import SchemaError
+from siloquent.server.acts import record, write_act
 from siloquent.server.arrived import parquet_columns
+from siloquent.server.declaring import Precondition, declared, tag_of
 from siloquent.server.guard import Guarded, House, Who, house_of, require_table
 from siloquent.server.keeper import is_named, remove_upload
 from siloquent.server.problems import Refused, not_found
+from siloquent.server.repeats import REPLAYED, KeyTaken, Repeat, is_known, keep, kept, repeat_of
 from siloquent.server.routes.bodies import TableBody
+from siloquent.server.tokens import Person
 
 router = APIRouter(route_class=Guarded)
-_TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 MOST_QUESTIONS = 1_000
 _PARQUET = b"PAR1"
-_FILES = ("csv", "csv-records", "parquet", "duckdb")
 _OTHERS = (b"PK", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh", b"7z\xbc\xaf", b"\x7fELF", b"%PDF", b"ARROW1")
 
 
@@ -56,8 +56,22 @@ async def list_tables(request: Request, person: Who) -> dict[str, Any]:
 
 
 @router.get("/tables/{table}")
-async def show_table(request: Request, table: str, person: Who) -> dict[str, Any]:
-    """What is declared about a table: attributes, unit, constraints, budget. No row is read."""
+async def show_table(request: Request, table: str, person: Who) -> Response:
+    """What is declared about a table: attributes, unit, constraints, budget. No row is read.
+
+    To an owner the header ETag names the declaration, for If-Match; it does not change with what is left of the budget.
+    """
+    tag = tag_of(Path(request.app.state.folder), table)  # before the rest: an older tag than its document is safe
+    found = await shown(request, table, person)
+    return JSONResponse(found, headers={"ETag": tag} if tag and person.role == "owner" else None)
+
+
+async def shown(request: Request, table: str, person: Person) -> dict[str, Any]:
+    """A table as a document of kind ``siloquent/table/1``, if the token is for it.
+
+    Raises:
+        Refused: 404.
+    """
     require_table(person, table)
 
     def work(session: Any) -> dict[str, Any]:
@@ -89,88 +103,14 @@ async def table_history(request: Request, table: str, person: Who) -> dict[str, 
 
 
 @router.put("/tables/{table}", status_code=200)
-async def put_table(request: Request, table: str, body: TableBody, person: Who) -> dict[str, Any]:
-    """Declare a table, or declare it anew. What was spent stays spent; no bound is ever guessed from its rows."""
+async def put_table(request: Request, table: str, body: TableBody, person: Who) -> Response:
+    """Declare a table, or declare it anew. What was spent stays spent; no bound is ever guessed from its rows.
+
+    With If-Match it takes the place of that declaration alone, with If-None-Match: * of none; 412 otherwise.
+    """
     require_table(person, table)
-    await declared(request, table, body.toml)
-    return await show_table(request, table, person)
-
-
-async def declared(request: Request, table: str, toml: str) -> None:
-    """Write a table file, if the ledger can go on with it.
-
-    Raises:
-        Refused: 409, the account was opened for another unit, adjacency or accountant; SchemaError: it cannot be read.
-    """
-    from siloquent.schema.build import parse_schema
-
-    schema = parse_schema(toml)
-
-    def work(session: Any) -> bool:
-        known = [one for one in session.ledger.accounts() if one.name == schema.account]
-        ours = (schema.budget.accountant, schema.unit.code, schema.adjacency)
-        return all((one.accountant, one.unit, one.adjacency) == ours for one in known)
-
-    require_source(house_of(request).settings.sources, schema.source, Path(request.app.state.folder), table)
-    if not await house_of(request).desk.run(None, work):
-        detail = "What was spent on this table was counted for another unit, adjacency or accountant."
-        raise Refused(409, "conflict", detail, fix=f"siloquent epoch open {table}")
-    declare(Path(request.app.state.folder), table, toml)
-
-
-def require_source(allowed: tuple[str, ...], source: str, folder: Path, table: str) -> None:
-    """Refuse a source outside of what ``[server] sources`` names, unless the table's file names it already.
-
-    An owner of tables is not the host's administrator: over HTTP no file of the machine is within reach.
-
-    Raises:
-        Refused: 422.
-    """
-    if not source or any(_is_within(source, one) for one in allowed) or source == _source_now(folder, table):
-        return
-    raise Refused(
-        422,
-        "source_not_allowed",
-        f"Over HTTP a table's source is in one of these places: {', '.join(allowed)}.",
-        fix="POST /v1/uploads, or the administrator adds a place: sources = [..] under [server] in siloquent.toml",
-    )
-
-
-def _is_within(source: str, place: str) -> bool:
-    kind, _, where = source.partition(":")
-    if ":" in place:
-        return source == place or source.startswith(place if place.endswith(":") else (f"{place}#", f"{place}."))
-    parts = where.split("#")[0].split("/")
-    is_plain = kind in _FILES and not {"", ".", ".."} & set(parts)
-    return is_plain and where.startswith(place)
-
-
-def _source_now(folder: Path, table: str) -> str | None:
-    """The source in the table's file, which somebody on this machine may have written."""
-    from siloquent.schema.build import parse_schema
-
-    if not _TABLE.fullmatch(table):
-        return None
-    with suppress(OSError, SchemaError, UnicodeDecodeError):
-        return parse_schema((folder / "schemas" / f"{table}.toml").read_text("utf-8")).source
-    return None
-
-
-def declare(folder: Path, table: str, toml: str) -> None:
-    """Write a table file that can be read, whole or not at all.
-
-    Raises:
-        SchemaError: the text declares no table of that name.
-    """
-    from siloquent.schema.build import parse_schema
-
-    if not _TABLE.fullmatch(table):
-        raise SchemaError("A table's name is 1 to 63 letters, digits and '_', a letter first.", fix='name = "visits"')
-    if parse_schema(toml).name != table:
-        raise SchemaError(f"The text declares another table than {table!r}.", fix=f'name = "{table}"')
-    building = folder / "schemas" / f".{table}.{secrets.token_hex(4)}"  # allowed: a name or a key, no noise
-    building.write_text(toml, encoding="utf-8")
-    os.replace(building, folder / "schemas" / f"{table}.toml")
+    tag = await declared(request, table, body.toml, Precondition.of(request))
+    return JSONResponse(await shown(request, table, person), headers={"ETag": tag})
 
 
 @router.post("/tables/{table}/check")
@@ -192,7 +132,26 @@ async def check_table(request: Request, table: str, person: Who) -> dict[str, An
 @router.post("/uploads", status_code=201)
 async def upload(request: Request, person: Who) -> Response:
     """Take a data file into the workspace, as it arrives; its kind is read off its first bytes, its name is ours."""
-    return JSONResponse(await kept(request, request.stream()), status_code=201)
+    repeat = repeat_of(request, person)
+    if repeat is not None and is_known(house_of(request).store, repeat):
+        return JSONResponse(await _again(request, repeat), status_code=201, headers=REPLAYED)
+    made, is_new = await take(request, request.stream(), repeat)
+    return JSONResponse(made, status_code=201, headers=None if is_new else REPLAYED)
+
+
+async def _again(request: Request, repeat: Repeat) -> dict[str, Any]:
+    """What was answered to the same upload: the bytes are read to compare them, and not kept.
+
+    Raises:
+        Refused: 409, they are others.
+    """
+    seen = hashlib.sha256()
+    async for chunk in request.stream():
+        seen.update(chunk)
+    found = kept(house_of(request).store, repeat, seen.digest())
+    if found is None:
+        raise not_found()  # forgotten while it arrived
+    return found
 
 
 @router.get("/uploads")
@@ -209,25 +168,30 @@ async def delete_upload(request: Request, upload: str, person: Who) -> Response:
         raise not_found()
     if await asyncio.to_thread(is_named, folder, upload):
         raise Refused(409, "conflict", "A table names this file as its source.", fix="PUT /v1/tables/TABLE")
+    await asyncio.to_thread(write_act, house.store, person, "delete_upload", upload)
     await asyncio.to_thread(remove_upload, folder, house.store, upload)
     return Response(status_code=204)
 
 
-async def kept(request: Request, chunks: AsyncIterator[bytes]) -> dict[str, Any]:
-    """Write an upload as it arrives, whole or not at all; its document.
+async def take(
+    request: Request, chunks: AsyncIterator[bytes], repeat: Repeat | None = None
+) -> tuple[dict[str, Any], bool]:
+    """Write an upload as it arrives, whole or not at all; its document, and whether it is new.
 
     Raises:
-        Refused: 415, it is of no kind that is read here; 422, as ``parquet_columns``.
+        Refused: 409, the key stands for another request; 415, it is of no kind that is read here; 422, as
+            ``parquet_columns``.
     """
     house, folder = house_of(request), Path(request.app.state.folder) / "uploads"
     folder.mkdir(mode=0o700, exist_ok=True)
     number = f"u-{secrets.token_hex(8)}"  # allowed: a name or a key, no noise
-    building, first, size = folder / f".{number}", b"", 0
+    building, first, size, seen = folder / f".{number}", b"", 0, hashlib.sha256()
     try:
         with os.fdopen(os.open(building, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             async for chunk in chunks:
                 first = (first + chunk)[:8]
                 size += len(chunk)
+                seen.update(chunk)
                 file.write(chunk)
             file.flush()
             os.fsync(file.fileno())
@@ -237,9 +201,21 @@ async def kept(request: Request, chunks: AsyncIterator[bytes]) -> dict[str, Any]
         os.replace(building, folder / f"{number}.{form}")
     finally:
         building.unlink(missing_ok=True)
-    house.store.write("INSERT INTO upload VALUES (?, ?, ?, ?)", number, form, size, int(time.time()))
-    made = {"schema": "siloquent/upload/1", "id": number, "format": form, "source": f"{form}:uploads/{number}.{form}"}
-    return {**made, "bytes": size}
+    source = f"{form}:uploads/{number}.{form}"
+    made = {"schema": "siloquent/upload/1", "id": number, "format": form, "source": source, "bytes": size}
+    try:
+        with house.store.writing() as db:
+            db.execute("INSERT INTO upload VALUES (?, ?, ?, ?)", (number, form, size, int(time.time())))
+            record(db, request.state.person, "upload", number)
+            if repeat is not None:
+                keep(db, repeat, seen.digest(), made)
+    except BaseException as failed:  # allowed: a file that the store does not know is nobody's, and it is raised again
+        (folder / f"{number}.{form}").unlink(missing_ok=True)
+        earlier = kept(house.store, repeat, seen.digest()) if repeat and isinstance(failed, KeyTaken) else None
+        if earlier is None:
+            raise
+        return earlier, False
+    return made, True
 
 
 def uploads(house: House) -> list[dict[str, Any]]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import sqlite3
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from siloquent.server.guard import Guarded, Who, house_of
-from siloquent.server.problems import not_found
+from siloquent.server.acts import record, recorded
+from siloquent.server.guard import Guarded, House, Who, house_of
+from siloquent.server.problems import Refused, not_found
+from siloquent.server.repeats import KeyTaken, Repeat, keep, kept, repeat_of
 from siloquent.server.routes.bodies import TokenBody
 
 router = APIRouter(route_class=Guarded)
@@ -18,11 +23,45 @@ MAX_LISTED = 1_000
 
 @router.post("/tokens", status_code=201)
 async def create_token(request: Request, body: TokenBody, person: Who) -> Response:
-    """A token for somebody. Its text is in this answer and nowhere else."""
-    house = house_of(request)
+    """A token for somebody. Its text is in this answer and nowhere else: sent again with its key it is refused."""
+    house, repeat = house_of(request), repeat_of(request, person)
+    sent = hashlib.sha256(body.model_dump_json().encode()).digest()
+    if repeat is not None:
+        _refuse_known(house, repeat, sent)
     known = await house.desk.run(None, lambda session: session.tables()) if body.tables else None
-    text = house.tokens.create(body.name, body.role, tables=tuple(body.tables), days=body.days, known=known)
+
+    def also(db: sqlite3.Connection, number: str) -> None:
+        record(db, person, "create_token", number)
+        if repeat is not None:
+            keep(db, repeat, sent, {"id": number})
+
+    def create() -> str:
+        return house.tokens.create(
+            body.name, body.role, tables=tuple(body.tables), days=body.days, known=known, also=also
+        )
+
+    try:
+        text = await asyncio.to_thread(create)
+    except KeyTaken:
+        assert repeat is not None, "a key that was taken is there"
+        _refuse_known(house, repeat, sent)
+        raise
     return JSONResponse(house.tokens.document(text), status_code=201)
+
+
+def _refuse_known(house: House, repeat: Repeat, sent: bytes) -> None:
+    """Refuse a key that made a token: the text was shown once, and not even the server has it.
+
+    Raises:
+        Refused: 409.
+    """
+    made = kept(house.store, repeat, sent)
+    if made is None:
+        return
+    raise Refused(
+        409, "already_made", f"This key made the token {made['id']}, whose text was shown once and is kept nowhere.",
+        fix=f"if that text did not arrive: DELETE /v1/tokens/{made['id']}, then POST /v1/tokens with a new key",
+    )  # fmt: skip
 
 
 @router.get("/tokens")
@@ -44,5 +83,6 @@ async def list_tokens(
 @router.delete("/tokens/{token}", status_code=204)
 async def revoke_token(request: Request, token: str, person: Who) -> Response:
     """End a token, and the browser sessions that it opened, at once."""
-    house_of(request).tokens.revoke(token)
+    revoke = house_of(request).tokens.revoke
+    await asyncio.to_thread(revoke, token, also=recorded(person, "revoke_token"))
     return Response(status_code=204)

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from siloquent.server.acts import recorded
 from siloquent.server.guard import COOKIE, house_of
 from siloquent.server.tokens import ROLES
 from siloquent.server.web.pages import form_of, person_or_none, render, start_session, visitor
@@ -60,6 +61,7 @@ async def list_tokens(request: Request) -> Response:
             fields.get("role", ""),
             tables=tuple(wanted),
             days=int(days) if days.isascii() and days.isdigit() and len(days) < 5 else 0,
+            also=recorded(person, "create_token"),
         )
     return render(request, "tokens.html", person, tokens=house.tokens.list(), made=made, roles=ROLES)
 
@@ -68,5 +70,5 @@ async def list_tokens(request: Request) -> Response:
 async def revoke_token(request: Request, token: str) -> Response:
     person = visitor(request, "owner")
     await form_of(request, person)
-    house_of(request).tokens.revoke(token)
+    house_of(request).tokens.revoke(token, also=recorded(person, "revoke_token"))
     return RedirectResponse("/tokens", status_code=303)

@@ -14,6 +14,7 @@ from siloquent.documents.money import told_amount
 from siloquent.explore.spec.shown import cells_of, how_it_holds, lines_of_document
 from siloquent.foreign import load_json
 from siloquent.server.guard import check_key, house_of, require_table
+from siloquent.server.jobs import ledger_key_of
 from siloquent.server.problems import Refused
 from siloquent.server.routes import answers, jobs, tables
 from siloquent.server.web.pages import form_of, render, visitor
@@ -71,7 +72,7 @@ def _drawn(session: Any, person: Any, sql: str, key: str, most: str | None) -> l
     """The answer's pictures: asked again with its key it is free, and the same."""
     from markupsafe import Markup
 
-    found = session.ask(sql, key=answers.ledger_key_of(person.name, key), max_cost=most)
+    found = session.ask(sql, key=ledger_key_of(person.name, key), max_cost=most)
     return [Markup(picture.svg()) for picture in found.pictures()]  # our own SVG, whose texts are escaped
 
 
@@ -107,7 +108,7 @@ async def create_job(request: Request) -> Response:
     if isinstance(spec.get("table"), str):
         require_table(person, spec["table"])
     check_key(fields.get("key", ""))
-    number = await asyncio.to_thread(
+    number, _ = await asyncio.to_thread(
         house_of(request).jobs.add,
         person,
         task=fields.get("task", ""),
@@ -121,7 +122,7 @@ async def create_job(request: Request) -> Response:
 @router.get("/jobs/{job}")
 async def show_job(request: Request, job: str) -> Response:
     person = visitor(request, "owner", "analyst")
-    found = jobs.job_of(house_of(request), job, person)
+    found = await jobs.job_of(house_of(request), job, person)
     ranked = ((found["result"] or {}).get("found") or {}).get("ranked", [])
     rows = [[one["offer"], _adds(one), *(round(one[part], 3) for part in ("gain", "low", "high"))] for one in ranked]
     return render(request, "job.html", person, job=found, ranked=rows[:MOST_ROWS])
@@ -136,6 +137,6 @@ def _adds(one: dict[str, Any]) -> str:
 async def cancel_job(request: Request, job: str) -> Response:
     person = visitor(request, "analyst")
     await form_of(request, person)
-    jobs.job_of(house_of(request), job, person)
-    house_of(request).jobs.cancel(job)
+    jobs.row_of(house_of(request), job, person)
+    await asyncio.to_thread(house_of(request).jobs.cancel, job, by=person)
     return RedirectResponse(f"/jobs/{job}", status_code=303)

@@ -31,7 +31,8 @@ async def budget(request: Request) -> Response:
     spending = await money.spending(house_of(request), person) if sees_all else []
     sees_denials = sees_all and person.sees_all
     denials = (await asyncio.to_thread(money.denials, house_of(request)))[:50] if sees_denials else []
-    return render(request, "budget.html", person, accounts=accounts, spending=spending, denials=denials)
+    done = (await asyncio.to_thread(money.acts, house_of(request)))[:50] if sees_denials else []
+    return render(request, "budget.html", person, accounts=accounts, spending=spending, denials=denials, acts=done)
 
 
 @router.get("/ledger")

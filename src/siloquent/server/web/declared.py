@@ -9,8 +9,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from siloquent.errors import SiloquentError
+from siloquent.server.declaring import Precondition, declared, tag_of
 from siloquent.server.guard import house_of, require_table
-from siloquent.server.problems import not_found
+from siloquent.server.problems import Refused, not_found
 from siloquent.server.routes import tables
 from siloquent.server.tokens import Person
 from siloquent.server.web.pages import form_of, render, visitor
@@ -43,24 +44,31 @@ async def edit_table(request: Request, table: str) -> Response:
     file = Path(request.app.state.folder) / "schemas" / f"{table}.toml"
     if request.method == "POST":
         fields = await form_of(request, person)
-        return await _declared(request, person, table, fields.get("toml", ""))
+        return await _declared(request, person, table, fields.get("toml", ""), fields.get("tag", ""))
     if table not in (await house_of(request).desk.run(None, lambda session: session.tables())):
         raise not_found()
-    return render(request, "declare.html", person, toml=file.read_text("utf-8"), name=table, problem=None)
+    tag = tag_of(file.parent.parent, table)
+    return render(request, "declare.html", person, toml=file.read_text("utf-8"), name=table, tag=tag, problem=None)
 
 
-async def _declared(request: Request, person: Person, name: str, toml: str) -> Response:
+async def _declared(request: Request, person: Person, name: str, toml: str, tag: str = "") -> Response:
+    """Write what a form holds; ``tag``: of the declaration that the form was made from, which must still stand."""
     try:
-        await tables.declared(request, name, toml.replace("\r\n", "\n"))
-    except SiloquentError as wrong:
-        return render(request, "declare.html", person, status=422, toml=toml, name=name, problem=wrong)
+        await declared(request, name, toml.replace("\r\n", "\n"), Precondition(match=tag or None))
+    except (SiloquentError, Refused) as wrong:
+        if not isinstance(wrong, SiloquentError):
+            if wrong.problem.http_status != 412:
+                raise
+            tag = ""  # who has read it and saves again overwrites what another owner wrote
+        problem = wrong if isinstance(wrong, SiloquentError) else wrong.problem
+        return render(request, "declare.html", person, status=422, toml=toml, name=name, tag=tag, problem=problem)
     return RedirectResponse(f"/tables/{name}", status_code=303)
 
 
 @router.get("/tables/{table}")
 async def show_table(request: Request, table: str) -> Response:
     person = visitor(request)
-    shown = await tables.show_table(request, table, person)
+    shown = await tables.shown(request, table, person)
     asked = (await tables.table_history(request, table, person))["questions"][-MOST_ASKED:][::-1]
     return render(request, "table.html", person, table=shown, report=None, asked=asked)
 
@@ -71,7 +79,7 @@ async def check_table(request: Request, table: str) -> Response:
     await form_of(request, person)
     report = (await tables.check_table(request, table, person))["tables"][0]
     try:
-        shown = await tables.show_table(request, table, person)
+        shown = await tables.shown(request, table, person)
     except SiloquentError:
         shown = None
     return render(request, "table.html", person, table=shown, report=report, asked=[])

@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from siloquent.documents.reports import answer_document
 from siloquent.server.guard import house_of
 from siloquent.server.routes import collections
 from siloquent.server.web.pages import form_of, render, visitor
@@ -36,7 +37,7 @@ async def estimate(request: Request, collection: str) -> Response:
     sql = fields.get("sql", "")
     async with house.room.place(person.token):
         answer = await house.heavy.run_in_turn(
-            person.name, None, lambda session: collections.estimated(made, session, sql)
+            person.name, None, lambda session: answer_document(made, session.collect.estimate(made, sql))
         )
     found = await collections.show_collection(request, collection, person)
     return render(request, "collection.html", person, name=collection, counted=found, sql=sql, answer=answer)

@@ -15,6 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from siloquent.errors import SchemaError, SiloquentError
 from siloquent.server.arrived import parquet_columns
+from siloquent.server.declaring import declared
 from siloquent.server.guard import house_of, require_proof
 from siloquent.server.problems import Refused
 from siloquent.server.routes import tables
@@ -46,7 +47,7 @@ async def upload(request: Request) -> Response:
             while chunk := await file.read(_CHUNK):
                 yield chunk
 
-        made = await tables.kept(request, chunks())
+        made, _ = await tables.take(request, chunks())
     return RedirectResponse(f"/declare/{made['id']}", status_code=303)
 
 
@@ -61,7 +62,7 @@ async def columns(request: Request, upload: str) -> Response:
     if request.method == "POST":
         try:
             name, toml = fields.get("name", "").strip(), composed(fields, names, source=str(found["source"]))
-            await tables.declared(request, name, toml)
+            await declared(request, name, toml)
             return RedirectResponse(f"/tables/{name}", status_code=303)
         except SiloquentError as wrong:
             problem = wrong

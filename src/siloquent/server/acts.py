@@ -1,0 +1,46 @@
+"""Who did what that concerns others, for owners and auditors: tokens, tables, cancelled jobs, shared releases.
+
+An act is written in the transaction that does it where both are the store's. Elsewhere it is written beside it: before
+a table file is replaced or an upload deleted, after a session was decided on or dependencies were adopted.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from typing import Any
+
+from siloquent.server.store import Store
+from siloquent.server.tokens import Person
+
+MACHINE = ("", "machine", "")
+"""Whoever types at the command line of the server's machine."""
+
+
+def record(db: sqlite3.Connection, by: Person | None, what: str, subject: str) -> None:
+    """Write an act within a transaction; ``by`` None: at the machine's command line."""
+    who = MACHINE if by is None else (by.name, by.role, by.token)
+    db.execute(
+        "INSERT INTO act (at, name, role, token, what, subject) VALUES (?, ?, ?, ?, ?, ?)",
+        (int(time.time()), *who, what, subject),
+    )
+
+
+def recorded(by: Person | None, what: str) -> Callable[[sqlite3.Connection, str], None]:
+    """An act that is written with what ``Tokens`` does."""
+    return lambda db, subject: record(db, by, what, subject)
+
+
+def write_act(store: Store, by: Person, what: str, subject: str) -> None:
+    """Write an act durably."""
+    with store.writing() as db:
+        record(db, by, what, subject)
+
+
+def newest_acts(store: Store, most: int, *, before: int | None = None) -> list[dict[str, Any]]:
+    """Up to ``most`` acts, newest first, older than the row ``before`` if it is named."""
+    return store.all(
+        "SELECT id, at, name, role, token, what, subject FROM act WHERE id < ? ORDER BY id DESC LIMIT ?",
+        *(2**62 if before is None else before, most),
+    )

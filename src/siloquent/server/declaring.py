@@ -1,0 +1,177 @@
+"""Table files that come over HTTP: which sources they may name, and that nobody overwrites what they have not seen."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import re
+import secrets  # allowed: file names, no noise
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+
+from siloquent.errors import SchemaError
+from siloquent.server.acts import write_act
+from siloquent.server.guard import house_of
+from siloquent.server.problems import Refused
+
+_TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
+_FILES = ("csv", "csv-records", "parquet", "duckdb")
+_TAG = re.compile(r'(W/)?("[!#-~\x80-\xff]*")')
+
+
+@dataclass(frozen=True, slots=True)
+class Precondition:
+    """What must hold of a table's declaration when a new one takes its place: If-Match and If-None-Match (RFC 9110)."""
+
+    match: str | None = None
+    none_match: str | None = None
+
+    @classmethod
+    def of(cls, request: Request) -> Precondition:
+        """That of a request."""
+        return cls(request.headers.get("if-match"), request.headers.get("if-none-match"))
+
+    def require(self, table: str, tag: str | None) -> None:
+        """Refuse unless it holds; ``tag``: of the declaration that stands, None without one.
+
+        Raises:
+            Refused: 412.
+        """
+        if self.match is not None and not _names(self.match, tag, strong=True):
+            raise Refused(
+                412, "precondition_failed", "If-Match does not name the declaration that stands now: it was changed.",
+                fix=f"GET /v1/tables/{table}, and send yours with its ETag once you have seen what changed",
+            )  # fmt: skip
+        if self.none_match is not None and _names(self.none_match, tag, strong=False):
+            raise Refused(
+                412, "precondition_failed", f"If-None-Match wants no such declaration of {table!r}, and there is one.",
+                fix=f"GET /v1/tables/{table}, and send yours with its ETag in If-Match",
+            )  # fmt: skip
+
+
+def _names(field: str, tag: str | None, *, strong: bool) -> bool:
+    if tag is None:
+        return False
+    return field.strip() == "*" or any(text == tag and not (weak and strong) for weak, text in _TAG.findall(field))
+
+
+def tag_of(folder: Path, table: str) -> str | None:
+    """The entity tag of the declaration that stands: of its text, not of what is left of the budget."""
+    if not _TABLE.fullmatch(table):
+        return None
+    with suppress(FileNotFoundError):
+        return _tag((folder / "schemas" / f"{table}.toml").read_bytes())
+    return None
+
+
+def _tag(text: bytes) -> str:
+    return f'"{hashlib.sha256(text).hexdigest()[:32]}"'
+
+
+@contextmanager
+def declarations_held(folder: Path) -> Iterator[None]:
+    """While the block runs no other server, and no other request, writes a table file of the workspace."""
+    handle = os.open(folder / "schemas", os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+async def declared(request: Request, table: str, toml: str, precondition: Precondition | None = None) -> str:
+    """Write a table file, if the ledger can go on with it; the entity tag of what stands now.
+
+    Raises:
+        Refused: 409, the account was opened for another unit, adjacency or accountant; 412, it was changed meanwhile.
+        SchemaError: it cannot be read.
+    """
+    from siloquent.schema.build import parse_schema
+
+    schema, house, folder = parse_schema(toml), house_of(request), Path(request.app.state.folder)
+
+    def work(session: Any) -> bool:
+        known = [one for one in session.ledger.accounts() if one.name == schema.account]
+        ours = (schema.budget.accountant, schema.unit.code, schema.adjacency)
+        return all((one.accountant, one.unit, one.adjacency) == ours for one in known)
+
+    require_source(house.settings.sources, schema.source, folder, table)
+    if not await house.desk.run(None, work):
+        detail = "What was spent on this table was counted for another unit, adjacency or accountant."
+        raise Refused(409, "conflict", detail, fix=f"siloquent epoch open {table}")
+
+    def write() -> str:
+        require_name(table, toml)
+        with declarations_held(folder):
+            (precondition or Precondition()).require(table, tag_of(folder, table))
+            write_act(house.store, request.state.person, "put_table", table)
+            _replace(folder, table, toml)
+        return _tag(toml.encode())
+
+    return await asyncio.to_thread(write)
+
+
+def require_source(allowed: tuple[str, ...], source: str, folder: Path, table: str) -> None:
+    """Refuse a source outside of what ``[server] sources`` names, unless the table's file names it already.
+
+    An owner of tables is not the host's administrator: over HTTP no file of the machine is within reach.
+
+    Raises:
+        Refused: 422.
+    """
+    if not source or any(_is_within(source, one) for one in allowed) or source == _source_now(folder, table):
+        return
+    raise Refused(
+        422,
+        "source_not_allowed",
+        f"Over HTTP a table's source is in one of these places: {', '.join(allowed)}.",
+        fix="POST /v1/uploads, or the administrator adds a place: sources = [..] under [server] in siloquent.toml",
+    )
+
+
+def _is_within(source: str, place: str) -> bool:
+    kind, _, where = source.partition(":")
+    if ":" in place:
+        return source == place or source.startswith(place if place.endswith(":") else (f"{place}#", f"{place}."))
+    parts = where.split("#")[0].split("/")
+    is_plain = kind in _FILES and not {"", ".", ".."} & set(parts)
+    return is_plain and where.startswith(place)
+
+
+def _source_now(folder: Path, table: str) -> str | None:
+    """The source in the table's file, which somebody on this machine may have written."""
+    from siloquent.schema.build import parse_schema
+
+    if not _TABLE.fullmatch(table):
+        return None
+    with suppress(OSError, SchemaError, UnicodeDecodeError):
+        return parse_schema((folder / "schemas" / f"{table}.toml").read_text("utf-8")).source
+    return None
+
+
+def require_name(table: str, toml: str) -> None:
+    """Refuse a text that declares no table of this name.
+
+    Raises:
+        SchemaError: as it says.
+    """
+    from siloquent.schema.build import parse_schema
+
+    if not _TABLE.fullmatch(table):
+        raise SchemaError("A table's name is 1 to 63 letters, digits and '_', a letter first.", fix='name = "visits"')
+    if parse_schema(toml).name != table:
+        raise SchemaError(f"The text declares another table than {table!r}.", fix=f'name = "{table}"')
+
+
+def _replace(folder: Path, table: str, toml: str) -> None:
+    """Write a table file, whole or not at all."""
+    building = folder / "schemas" / f".{table}.{secrets.token_hex(4)}"  # allowed: a name or a key, no noise
+    building.write_text(toml, encoding="utf-8", newline="")
+    os.replace(building, folder / "schemas" / f"{table}.toml")
