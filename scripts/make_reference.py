@@ -77,6 +77,7 @@ HTTP_WORDS = """\
 - `POST /v1/jobs/prices` says what a job would cost before it runs. `GET /v1/jobs/{job}?wait=25` answers when the job
   has ended, or after so many seconds. Events send a comment each 15 seconds and go on after `Last-Event-ID`.
 - A job's document says what it has cost so far, as the ledger has it, who pays, what it made, and who cancelled it.
+- A parameter that an address does not take, or one that is said twice, is refused, 422 `request_unreadable`.
 - Lists take `limit` and `after` (`before` for denials and acts): ask on with the last id until a page is empty.
 - Versions: under `/v1` and in a kind `siloquent/KIND/1`, fields, routes, codes and optional parameters may be added, so
   a client ignores what it does not know. Nothing is taken away or changes its meaning: that needs `/v2`, or kind 2,

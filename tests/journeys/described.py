@@ -9,6 +9,8 @@ from typing import Any
 import httpx
 import jsonschema_rs
 
+from siloquent.server.described import OPEN
+
 PROMISED = {"Retry-After", "Location"}
 UNREAD = ("text/event-stream",)
 
@@ -50,9 +52,10 @@ class Described:
                 yield f"status {response.status_code} is not described"
                 return
         yield from (f"no header {name}" for name in PROMISED & set(said.get("headers", ())) - set(_names(response)))
-        yield from self._of_content(response, said.get("content", {}))
+        yield from self._of_content(response, said)
 
-    def _of_content(self, response: httpx.Response, content: dict[str, Any]) -> Iterator[str]:
+    def _of_content(self, response: httpx.Response, said: dict[str, Any]) -> Iterator[str]:
+        content = said.get("content", {})
         media = response.headers.get("content-type", "").partition(";")[0]
         if media in UNREAD and media in content:
             return
@@ -64,6 +67,9 @@ class Described:
             return
         if media.endswith("json"):
             yield from self._of_body(content[media]["schema"], response.json())
+        codes = said.get("x-codes", ())
+        if codes and response.status_code not in OPEN and response.json()["code"] not in codes:
+            yield f"code {response.json()['code']}, not one of {codes}"
 
     def _of_body(self, schema: dict[str, Any], body: Any) -> Iterator[str]:
         if id(schema) not in self._validators:

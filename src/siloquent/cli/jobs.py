@@ -97,9 +97,10 @@ def _tell(options: Options, job: RemoteJob) -> int:
     result = job.result or {}
     facts = [("job", job.id), ("task", job.task), ("state", job.state)]
     facts += [(name, str(result[name])) for name in ("release", "detail", "fix") if result.get(name)]
-    if cost := job.get("cost"):  # a server of an earlier version does not tell it
-        facts += [("paid", f"{cost['symbol']} {cost['spent']} of {job['account']}")]
-    if job.get("cancelled_by"):
-        facts += [("cancelled by", str(job["cancelled_by"]))]
+    told = job.to_json()
+    if cost := told.get("cost"):  # a server of an earlier version does not tell it
+        facts += [("paid", f"{cost['symbol']} {cost['spent']} of {told['account']}")]
+    if told.get("cancelled_by"):
+        facts += [("cancelled by", str(told["cancelled_by"]))]
     options.screen.facts([(name, clean(text)) for name, text in facts])
     return int(job.state == "failed")

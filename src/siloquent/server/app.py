@@ -109,7 +109,7 @@ def make_app(folder: Path, settings: Settings) -> Any:
     app.state.house, app.state.folder = house, folder
     problems.install(app)
     for part in (tables, answers, jobs, releases, collections, silos, money, tokens):
-        app.include_router(part.router, prefix="/v1")
+        app.include_router(part.router, prefix="/v1", tags=[part.__name__.rpartition(".")[2]])
     app.include_router(watchers.alive)
     app.include_router(watchers.router)
     app.openapi = describe(app)  # type: ignore[method-assign]

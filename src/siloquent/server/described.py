@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from siloquent.documents.kinds import json_schema
-from siloquent.server.problems import DESCRIBED, MEDIA
+from siloquent.server.problems import MEDIA
 from siloquent.server.specs import job_schemas
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ DOCUMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """The kinds of document that each route answers with."""
+PARTS = ("account", "entry", "problem")
+"""Kinds that stand within others alone."""
 BYTES: Schema = {"type": "string", "format": "binary"}
 MEDIA_OF: Mapping[str, str] = MappingProxyType(
     {"job_events": "text/event-stream", "release_file": "application/octet-stream"}
@@ -76,6 +78,8 @@ SPENDING = ("answer", "create_job")
 REPEATABLE = ("create_token", "upload", "send_reports")
 """Routes whose idempotency key is optional."""
 TASKS = (*SPENDING, "explain", "price_job", "ask_release", "estimate")
+OPEN = (400, 404, 422, 500)
+"""Statuses that have more codes than those that are named: the framework's, and each task's."""
 CODES: Mapping[int, tuple[str, ...]] = MappingProxyType(
     {
         401: ("unauthorised",),
@@ -180,8 +184,9 @@ def describe(app: FastAPI) -> Callable[[], Schema]:
 def _completed(document: Schema) -> Schema:
     parts = document.setdefault("components", {})
     schemas = parts.setdefault("schemas", {})
-    schemas["Problem"] = DESCRIBED["content"][MEDIA]["schema"]
-    schemas |= {_name(kind): _of_kind(kind) for kinds in DOCUMENTS.values() for kind in kinds}
+    kinds = sorted({kind for kinds in DOCUMENTS.values() for kind in kinds} | set(PARTS))
+    known = {kind: _of_kind(kind) for kind in kinds}
+    schemas |= {_name(kind): _with_parts(schema, known, own=kind) for kind, schema in known.items()}
     specs = job_schemas()
     schemas |= {f"{task.capitalize()}Spec": spec for task, spec in specs.items()}
     for body in ("JobBody", "JobPriceBody"):
@@ -193,7 +198,21 @@ def _completed(document: Schema) -> Schema:
     for path, methods in document["paths"].items():
         for operation in methods.values():
             _complete(operation, path)
+    schemas |= dict(_problems_by_status(document))
     return document
+
+
+def _problems_by_status(document: Schema) -> Iterator[tuple[str, Schema]]:
+    """A schema for each status whose codes are all known; which of them an operation has, its ``x-codes`` say."""
+    codes: dict[str, set[str]] = {}
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            for status, said in operation["responses"].items():
+                codes.setdefault(status, set()).update(said.get("x-codes", ()))
+    for status, found in sorted(codes.items()):
+        if found and int(status) not in OPEN:
+            named = {"properties": {"code": {"enum": sorted(found)}}}
+            yield f"Problem{status}", {"title": f"Problem{status}", "allOf": [{"$ref": _PROBLEM}, named]}
 
 
 def _complete(operation: Schema, path: str) -> None:
@@ -238,10 +257,9 @@ def _refusals(name: str, path: str, has_body: bool) -> Schema:
 
 
 def _problem(status: int, codes: list[str]) -> Schema:
-    named = {"allOf": [{"$ref": "#/components/schemas/Problem"}, {"properties": {"code": {"enum": codes}}}]}
-    known = {"$ref": "#/components/schemas/Problem"} if status in (400, 404, 422, 500) else named
+    schema = {"$ref": _PROBLEM if status in OPEN else f"{_PROBLEM}{status}"}
     headers = {**({"Retry-After": RETRY_AFTER} if status in (429, 503) else {}), **(RATE if status != 431 else {})}
-    found = {"description": f"Codes: {', '.join(codes)}.", "content": {MEDIA: {"schema": known}}}
+    found = {"description": f"Codes: {', '.join(codes)}.", "content": {MEDIA: {"schema": schema}}, "x-codes": codes}
     return {**found, **({"headers": headers} if headers else {})}
 
 
@@ -267,6 +285,9 @@ def _by_task(body: Schema, tasks: list[str]) -> Schema:
     return {"title": body["title"], "oneOf": shapes}
 
 
+_PROBLEM = "#/components/schemas/Problem"
+
+
 def _name(kind: str) -> str:
     return "".join(part.capitalize() for part in kind.split("-"))
 
@@ -274,7 +295,21 @@ def _name(kind: str) -> str:
 def _of_kind(kind: str) -> Schema:
     """A kind's schema as the API answers with it: closed, and with what only the API tells."""
     schema = _VARIANTS[kind]() if kind in _VARIANTS else json_schema(kind)
-    return closed({name: value for name, value in schema.items() if not name.startswith("$")})
+    known = closed({name: value for name, value in schema.items() if not name.startswith("$")})
+    return {**known, "title": _name(kind), "description": known["title"]}  # titles name a generated client's classes
+
+
+def _with_parts(schema: Any, known: Mapping[str, Schema], *, own: str) -> Any:
+    """``schema`` with a reference in place of each whole document of another kind: one class of a generated client."""
+    if isinstance(schema, list):
+        return [_with_parts(one, known, own=own) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kind = str(schema.get("properties", {}).get("schema", {}).get("const", "")).removeprefix("siloquent/")[:-2]
+    whole = {name: value for name, value in known.get(kind, {}).items() if name not in ("title", "description")}
+    if kind != own and whole and whole == {name: schema[name] for name in schema if name in whole}:
+        return {"$ref": f"#/components/schemas/{_name(kind)}"}
+    return {name: _with_parts(value, known, own=own) for name, value in schema.items()}
 
 
 def closed(schema: Schema) -> Schema:

@@ -125,12 +125,32 @@ class Guarded(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The route's own handler, behind the guard."""
         handler = super().get_route_handler()
+        known = {one.alias for one in self.dependant.query_params}
 
         async def guarded(request: Request) -> Response:
             request.state.person = guard(request)
+            _check_query(request, known)
             return await handler(request)
 
         return guarded
+
+
+def _check_query(request: Request, known: set[str]) -> None:
+    """Refuse a misspelt parameter of an address, which would silently list everything, and one that is said twice.
+
+    Raises:
+        Refused: 422.
+    """
+    names = [name for name, _ in request.query_params.multi_items()]
+    for name in names:
+        if name not in known:
+            told = f"Known: {', '.join(sorted(known))}." if known else "This address takes none."
+            detail = f"query: there is no parameter {name[:40]!r}. {told}"
+        elif names.count(name) > 1:
+            detail = f"query: {name} is said more than once."
+        else:
+            continue
+        raise Refused(422, "request_unreadable", detail, fix="GET /openapi.json, which says what an address takes")
 
 
 async def admitted(request: Request) -> Person:

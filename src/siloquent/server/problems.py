@@ -13,7 +13,6 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from siloquent.documents.kinds import json_schema
 from siloquent.documents.problems import Problem, keep_details, problem_of
 from siloquent.errors import PortableError, SiloquentError
 from siloquent.server.fixes import over_http
@@ -25,22 +24,9 @@ if TYPE_CHECKING:
 
 MEDIA = "application/problem+json"
 _TOKEN_ID = re.compile(r"sq_[0-9a-f]{8}_")
-_TEXTS = ("schema", "type", "code", "title", "detail", "spent", "fix", "instance")
 DESCRIBED: dict[str, Any] = {
     "description": "A problem: what is wrong, what to do now, and what was spent.",
-    "content": {
-        MEDIA: {
-            "schema": {
-                "type": "object",
-                "required": [*_TEXTS, "status"],
-                "properties": {
-                    "status": {"type": "integer"},
-                    **{name: {"type": "string"} for name in _TEXTS},
-                    "about": json_schema("problem")["properties"]["about"],
-                },
-            }
-        }
-    },
+    "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }
 """Every failure in the API's description."""
 

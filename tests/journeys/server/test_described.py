@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,12 +19,13 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from benchmarks.request_trials import Trial
 from journeys.described import Described
-from journeys.served import Served
+from journeys.served import Served, clinic_workspace, serving
 from siloquent.server.roles import ROUTES
 from siloquent.server.work import read_spec
 
-EXAMPLES = 12
+EXAMPLES = 6
 CHECKS = [
     schemathesis.checks.not_a_server_error,
     status_code_conformance,
@@ -63,6 +66,49 @@ def test_generated_requests_are_answered_as_described_or_refused_as_problems(ser
     assert reached >= (1 if who == "devices" else 10) * EXAMPLES
 
 
+def test_bad_requests_are_refused_by_every_route_and_good_ones_lose_nothing(tmp_path: Path) -> None:
+    with serving(clinic_workspace(tmp_path / "w")) as served:
+        trial = trial_at(served)
+        trial.send(2, seed=1)
+        assert not trial.sent.wrong
+        assert trial.sent.by_mode["negative"] > 100 < trial.sent.by_mode["positive"]
+        assert {"200", "201", "401", "403", "404", "422"} <= set(trial.sent.statuses)
+        entries = list(served.app.state.house.desk._clerks[0].submit(None, reserves).result())
+        assert len(entries) <= len(trial.sent.answers) + len(trial.sent.made["job"])
+
+
+@pytest.mark.parametrize("query", ["limt=1", "limit=1&limit=2", "limit=1&x", "%F0=1", "Limit=1"])
+def test_a_parameter_that_is_misspelt_or_said_twice_is_refused(served: Served, query: str) -> None:
+    with served.client("owner") as owner:
+        for path in ("/v1/jobs", "/v1/releases", "/v1/tokens"):
+            found = owner.get(f"{path}?{query}")
+            assert (found.status_code, found.json()["code"]) == (422, "request_unreadable"), query
+        assert owner.get(f"/v1/me?{query}").status_code == 422
+        assert owner.get("/v1/jobs?limit=1&after=&state=done").status_code in (200, 404)
+
+
+def trial_at(served: Served, document: dict[str, Any] | None = None) -> Trial:
+    texts = {"analyst": served.texts["ana"], "owner": served.texts["owner"]}
+    return Trial(served.address, document or served.app.openapi(), texts, {"table": ["visits", "none"]})
+
+
+def reserves(session: Any) -> list[Any]:
+    return [entry for entry in session.ledger.entries() if entry.kind == "reserve"]
+
+
+@pytest.mark.parametrize("name", ["me", "list_tables", "create_token"])
+def test_an_api_that_does_not_keep_its_description_would_be_seen(served: Served, name: str) -> None:
+    document = copy.deepcopy(served.app.openapi())
+    shapes = document["components"]["schemas"]
+    shapes["Person"]["properties"]["name"] = {"const": "nobody"}
+    shapes["TableList"]["required"].append("more")
+    shapes["TokenBody"]["required"].append("days")
+    trial = trial_at(served, document)
+    trial.operations = [one for one in trial.operations if one.definition.raw["operationId"] == name]
+    trial.send(20, seed=1)
+    assert trial.sent.wrong
+
+
 def test_every_operation_is_described_for_a_generated_client(served: Served) -> None:
     document = served.app.openapi()
     assert document["security"] == [{"token": []}]
@@ -78,6 +124,8 @@ def test_every_operation_is_described_for_a_generated_client(served: Served) -> 
                     assert list(success_schemas(document, said)), (operation["operationId"], status)
                 if status in ("429", "503"):
                     assert "Retry-After" in said["headers"]
+                if "x-codes" in said:
+                    assert said["description"] == f"Codes: {', '.join(said['x-codes'])}."
     assert len(names) == len(set(names))
     spending = [document["paths"][path]["post"] for path in ("/v1/answers", "/v1/jobs")]
     for operation in spending:

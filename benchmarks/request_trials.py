@@ -1,0 +1,180 @@
+"""Requests that schemathesis generates from the API's description, good and bad, and what must hold of each answer.
+
+Words that random text never hits, such as a table's name or a question, are put in place of some of it, so that
+requests come as far as charges, jobs and deletions.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import hypothesis
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase
+from schemathesis import GenerationMode
+from schemathesis.core.failures import Failure, FailureGroup
+from schemathesis.specs.openapi import checks
+
+from siloquent.server.roles import ROUTES
+
+NOBODY = "nobody"
+MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+CHECKS = [
+    schemathesis.checks.not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_schema_conformance,
+    checks.response_headers_conformance,
+    checks.negative_data_rejection,
+]
+OFTEN: Mapping[str, int] = {"answer": 5, "explain": 2}
+STREAMS = ("job_events",)
+"""Operations whose answer need not end."""
+QUESTIONS = (
+    "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 400",
+    "SELECT COUNT(*) FROM visits WHERE age < 50 ERROR 300 REUSE NONE",
+    "SELECT SUM(cost) FROM visits ERROR 100000",
+    "SELECT COUNT(*) FROM visits WHERE doctor = 'x' ERROR 300",
+    "SELECT",
+)
+SPECS: Mapping[str, dict[str, Any]] = {
+    "sketch": {
+        "table": "visits",
+        "features": ["age", "cost"],
+        "kernel": {"kind": "p-stable", "order": 2, "bandwidth": 0.3},
+        "budget": {"epsilon": "1"},
+    },
+    "synth": {"table": "visits", "columns": ["age", "ward"], "budget": {"epsilon": "1"}},
+}
+
+
+@dataclass(slots=True)
+class Sent:
+    """What the clients remember: who was answered what, for the comparison with the ledger and the store."""
+
+    count: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)
+    wrong: Counter[str] = field(default_factory=Counter)
+    answers: dict[str, tuple[dict[str, Any], bytes]] = field(default_factory=dict)
+    refused: dict[str, dict[str, Any]] = field(default_factory=dict)
+    made: dict[str, set[str]] = field(default_factory=lambda: {"job": set(), "upload": set(), "token": set()})
+    gone: set[str] = field(default_factory=set)
+    by_mode: Counter[str] = field(default_factory=Counter)
+
+
+class Trial:
+    """Requests to one server.
+
+    Args:
+        document: The API's description.
+        texts: The text of a token by its role.
+        words: What stands in place of random text, by parameter.
+    """
+
+    def __init__(
+        self, address: str, document: dict[str, Any], texts: Mapping[str, str], words: Mapping[str, Sequence[str]]
+    ) -> None:
+        schema = schemathesis.openapi.from_dict(document)
+        schema.config.update(base_url=address)
+        every: list[Any] = [found.ok() for found in schema.get_all_operations()]  # type: ignore[union-attr]
+        self.operations = [one for one in every if one.definition.raw["operationId"] not in STREAMS]
+        self.sent, self._texts, self._words = Sent(), texts, words
+        self._session, self._seed = requests.Session(), 0
+
+    def send(self, each: int, *, seed: int) -> None:
+        """``each`` requests to every operation by each role that may, good ones and bad ones; fewer by the others."""
+        for operation in self.operations:
+            name = operation.definition.raw["operationId"]
+            for who in (*self._texts, NOBODY):
+                times = each * OFTEN.get(name, 1) if who in ROUTES[name] else max(1, each // 10)
+                for mode in MODES:
+                    self._seed += 1
+                    self._send(operation, who, mode, times, seed * 100_003 + self._seed)
+
+    def _send(self, operation: Any, who: str, mode: GenerationMode, each: int, seed: int) -> None:
+        chance, key = random.Random(seed), f"{seed}"
+
+        @hypothesis.seed(seed)
+        @hypothesis.settings(
+            max_examples=each, deadline=None, database=None, phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )  # fmt: skip
+        @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
+        def sent(case: Any) -> None:
+            self._one(case, who, mode, chance, f"{key}-{self.sent.count}")
+
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                sent()
+        except hypothesis.errors.Unsatisfiable:
+            pass  # no bad request can be made: the operation takes nothing
+
+    def _one(self, case: Any, who: str, mode: GenerationMode, chance: random.Random, key: str) -> None:
+        name = case.operation.definition.raw["operationId"]
+        if mode is GenerationMode.POSITIVE and chance.random() < 0.7:
+            self._with_words(case, chance)
+        headers = {"Idempotency-Key": key} if chance.random() < 0.9 or mode is GenerationMode.POSITIVE else {}
+        if who != NOBODY:
+            headers["Authorization"] = f"Bearer {self._texts[who]}"
+        self.sent.count += 1
+        self.sent.by_mode[mode.value] += 1
+        try:
+            response = case.call(headers=headers, session=self._session, timeout=120)
+        except (requests.exceptions.InvalidHeader, UnicodeError):
+            return  # what no client can send
+        self.sent.statuses[str(response.status_code)] += 1
+        self._check(case, name, response)
+        if who == NOBODY and response.status_code not in (401, 404, 405, 413, 415, 431):
+            self.sent.wrong[f"{name}: {response.status_code} without a token"] += 1
+        self._remember(case, name, key if headers.get("Idempotency-Key") == key else "", response)
+
+    def _check(self, case: Any, name: str, response: Any) -> None:
+        try:
+            case.validate_response(response, checks=CHECKS)
+        except (Failure, FailureGroup) as failed:
+            for one in getattr(failed, "exceptions", [failed]):
+                first = " ".join(str(one).split())[:200]
+                self.sent.wrong[f"{name}: {type(one).__name__}: {first}: {_shown(case)}"] += 1
+
+    def _with_words(self, case: Any, chance: random.Random) -> None:
+        for parameter in case.path_parameters or {}:
+            if words := self._words.get(parameter, ()):
+                case.path_parameters[parameter] = chance.choice(words)
+        body = case.body if isinstance(case.body, dict) else {}
+        if "sql" in body:
+            body["sql"] = chance.choice(QUESTIONS)
+            body.pop("max_cost", None)
+        if "spec" in body and chance.random() < 0.3:
+            body["task"] = chance.choice(list(SPECS))
+            body["spec"] = dict(SPECS[body["task"]])
+            body.pop("max_cost", None)
+        if "toml" in body and "toml" in self._words:
+            body["toml"] = chance.choice(self._words["toml"])
+        if case.query and "wait" in case.query:
+            case.query["wait"] = 0
+
+    def _remember(self, case: Any, name: str, key: str, response: Any) -> None:
+        sent = self.sent
+        if name == "answer" and key:
+            if response.status_code == 200:
+                sent.answers[key] = (dict(case.body), response.content)
+            elif isinstance(case.body, dict):
+                sent.refused[key] = dict(case.body)
+        kind = {"create_job": "job", "upload": "upload", "create_token": "token"}.get(name)
+        if kind and response.status_code in (201, 202):
+            sent.made[kind].add(response.json()["id"])
+        if response.status_code == 204 or (name == "cancel_job" and response.status_code == 200):
+            sent.gone |= {str(one) for one in (case.path_parameters or {}).values()}
+
+
+def _shown(case: Any) -> str:
+    """A request in short: where a check failed, this is what was sent."""
+    parts = {"path": case.path_parameters, "query": case.query, "body": case.body, "headers": dict(case.headers or {})}
+    return str({name: value for name, value in parts.items() if value})[:400]
