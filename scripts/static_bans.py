@@ -44,7 +44,8 @@ OWN_BYTES = {
     "collect/task.py", "data/engines/spark.py", "documents/kinds.py", "explore/spec/footprint.py",
     "explore/spec/measured.py", "federation/journal.py", "federation/relay/store.py", "ledger/chain.py",
     "ledger/recall.py", "server/jobs.py",
-    "server/routes/answers.py", "server/routes/money.py", "server/tokens.py", "server/work.py", "share/files.py",
+    "server/repeats.py", "server/routes/answers.py", "server/routes/money.py", "server/tokens.py", "server/work.py",
+    "share/files.py",
     "sketch/estimate/moments.py", "sketch/together.py", "synth/task.py",
     # Sources of private rows have bounds of their own (docs/decisions/data-hostile-files.md).
     "data/sources/csv.py", "data/sources/lines.py", "data/sources/milliseconds.py", "data/sources/postgres.py",

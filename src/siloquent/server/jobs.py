@@ -144,7 +144,7 @@ class Jobs:
         found: list[Mapping[str, Any]] = []
         while len(found) < limit:
             rows = self._store.named(_LISTED, values)
-            abouts = [str(json.loads(row["spec"]).get("table")) for row in rows]
+            abouts = [table_of(row) for row in rows]
             found += [
                 row for row, about in zip(rows, abouts, strict=True) if person.may_see(about) and table in (None, about)
             ]
@@ -165,6 +165,11 @@ WHERE (:name IS NULL OR name = :name) AND (:state IS NULL OR state = :state)
     AND (:created IS NULL OR (created, id) < (:created, :id))
 ORDER BY created DESC, id DESC LIMIT 200
 """
+
+
+def table_of(row: Mapping[str, Any]) -> str:
+    """The table that a job is about."""
+    return str(json.loads(row["spec"]).get("table"))
 
 
 def ledger_key_of(name: str, key: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -21,7 +20,9 @@ from schemathesis.specs.openapi.checks import (
 
 from benchmarks.request_trials import Trial
 from journeys.described import Described
-from journeys.served import Served, clinic_workspace, serving
+from journeys.served import Served
+from siloquent.door import open_session
+from siloquent.server import guard
 from siloquent.server.roles import ROUTES
 from siloquent.server.work import read_spec
 
@@ -66,15 +67,14 @@ def test_generated_requests_are_answered_as_described_or_refused_as_problems(ser
     assert reached >= (1 if who == "devices" else 10) * EXAMPLES
 
 
-def test_bad_requests_are_refused_by_every_route_and_good_ones_lose_nothing(tmp_path: Path) -> None:
-    with serving(clinic_workspace(tmp_path / "w")) as served:
-        trial = trial_at(served)
-        trial.send(2, seed=1)
-        assert not trial.sent.wrong
-        assert trial.sent.by_mode["negative"] > 100 < trial.sent.by_mode["positive"]
-        assert {"200", "201", "401", "403", "404", "422"} <= set(trial.sent.statuses)
-        entries = list(served.app.state.house.desk._clerks[0].submit(None, reserves).result())
-        assert len(entries) <= len(trial.sent.answers) + len(trial.sent.made["job"])
+def test_bad_requests_are_refused_and_good_ones_lose_nothing(served: Served) -> None:
+    trial, before = trial_at(served), charges(served)
+    trial.operations = trial.operations[::4]  # all of them, by the thousand: benchmarks doors --only requests
+    trial.send(2, seed=1)
+    assert not trial.sent.wrong
+    assert trial.sent.by_mode["negative"] > 30 < trial.sent.by_mode["positive"]
+    assert {"200", "401", "403", "404", "422"} <= set(trial.sent.statuses)
+    assert charges(served) - before <= len(trial.sent.answers) + len(trial.sent.made["job"])
 
 
 @pytest.mark.parametrize("query", ["limt=1", "limit=1&limit=2", "limit=1&x", "%F0=1", "Limit=1"])
@@ -92,20 +92,25 @@ def trial_at(served: Served, document: dict[str, Any] | None = None) -> Trial:
     return Trial(served.address, document or served.app.openapi(), texts, {"table": ["visits", "none"]})
 
 
-def reserves(session: Any) -> list[Any]:
-    return [entry for entry in session.ledger.entries() if entry.kind == "reserve"]
+def charges(served: Served) -> int:
+    session = open_session(served.folder)
+    found = sum(1 for entry in session.ledger.entries() if entry.kind == "reserve")
+    session.close()
+    return found
 
 
-@pytest.mark.parametrize("name", ["me", "list_tables", "create_token"])
-def test_an_api_that_does_not_keep_its_description_would_be_seen(served: Served, name: str) -> None:
+@pytest.mark.parametrize("name", ["me", "list_tables", "list_releases"])
+def test_an_api_that_does_not_keep_its_description_would_be_seen(
+    served: Served, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "_check_query", lambda *_: None)  # bad requests are taken
     document = copy.deepcopy(served.app.openapi())
     shapes = document["components"]["schemas"]
     shapes["Person"]["properties"]["name"] = {"const": "nobody"}
     shapes["TableList"]["required"].append("more")
-    shapes["TokenBody"]["required"].append("days")
     trial = trial_at(served, document)
     trial.operations = [one for one in trial.operations if one.definition.raw["operationId"] == name]
-    trial.send(20, seed=1)
+    trial.send(25, seed=1)
     assert trial.sent.wrong
 
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from siloquent.server.guard import Guarded, House, Who, house_of, key_of, person_of, require_table
-from siloquent.server.jobs import ENDED, MAX_LISTED, cost_of_job, job_document
+from siloquent.server.jobs import ENDED, MAX_LISTED, cost_of_job, job_document, table_of
 from siloquent.server.problems import Refused, not_found
 from siloquent.server.repeats import REPLAYED
 from siloquent.server.routes.bodies import JobBody, JobPriceBody, Whole
@@ -138,7 +138,7 @@ def row_of(house: House, job: str, person: Person) -> Mapping[str, Any]:
     """
     found = house.jobs.row(job)
     is_theirs = found is not None and (person.role == "owner" or found["name"] == person.name)
-    if found is None or not is_theirs or not person.may_see(str(json.loads(found["spec"]).get("table"))):
+    if found is None or not is_theirs or not person.may_see(table_of(found)):
         raise not_found()
     return found
 
