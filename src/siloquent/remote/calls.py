@@ -73,6 +73,7 @@ ROUTES: Mapping[str, Route] = MappingProxyType(
         "make_checkpoint": Route("POST", "/ledger/checkpoints"),
         "list_spending": Route("GET", "/spending"),
         "list_denials": Route("GET", "/denials"),
+        "list_acts": Route("GET", "/acts"),
         "create_token": Route("POST", "/tokens", repeats=False),
         "list_tokens": Route("GET", "/tokens"),
         "revoke_token": Route("DELETE", "/tokens/{token}"),

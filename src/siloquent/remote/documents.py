@@ -230,6 +230,17 @@ class Denial(Told):
     times = Field(whole)
 
 
+class Act(Told):
+    """Who did what that concerns others: tokens, tables, cancelled jobs, shared and deleted releases."""
+
+    id = Field(whole)
+    at = Field(text)
+    name = Field(text)
+    role = Field(text)
+    what = Field(text)
+    subject = Field(text)
+
+
 class TokenLine(Told):
     """A token without its secret."""
 

@@ -216,6 +216,7 @@ def test_an_owner_gives_and_takes_tokens(everything: Everything) -> None:
         assert ended.value.code == "unauthorised"
         first, *_ = owner.tokens(limit=1)
         assert made.id in {one.id for one in owner.tokens(after=first.id) if one.revoked}
+        assert [one.what for one in owner.acts() if one.subject == made.id] == ["revoke_token", "create_token"]
         with pytest.raises(UnknownName):
             owner.create_token("cy", "analyst", tables=["vists"])
 

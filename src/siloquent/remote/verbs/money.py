@@ -8,7 +8,7 @@ from siloquent.errors import LedgerError, RequestError, UnknownName
 from siloquent.ledger import Account, Checkpoint, Head, Verdict
 from siloquent.ledger import Entry as LedgerEntry
 from siloquent.remote.calls import call
-from siloquent.remote.documents import AccountLine, Denial, Entry, LedgerHead, Spending
+from siloquent.remote.documents import AccountLine, Act, Denial, Entry, LedgerHead, Spending
 from siloquent.remote.exchange import Steps
 from siloquent.remote.faces import Face, verb
 from siloquent.remote.replies import UPGRADE
@@ -24,7 +24,7 @@ class _Verdict(Told):
 
 
 class MoneyVerbs(Face):
-    """accounts, entries, account_entries, ledger_id, spending, denials."""
+    """accounts, entries, account_entries, ledger_id, spending, denials, acts."""
 
     @verb
     def accounts(self) -> Steps[list[AccountLine]]:
@@ -62,6 +62,12 @@ class MoneyVerbs(Face):
         """Up to 500 refusals and failed logins, newest first, before the id ``before``. For owners and auditors."""
         document = yield from self._document(call("list_denials", query={"before": before}))
         return listed(Denial, document, "denials")
+
+    @verb
+    def acts(self, *, before: int | None = None) -> Steps[list[Act]]:
+        """Up to 500 acts that concern others, newest first, before the id ``before``. For owners and auditors."""
+        document = yield from self._document(call("list_acts", query={"before": before}))
+        return listed(Act, document, "acts")
 
 
 class LedgerVerbs(Face):
