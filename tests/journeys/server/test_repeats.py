@@ -16,6 +16,8 @@ from journeys.clinic import TOML
 from journeys.documents import faults
 from journeys.served import Served, clinic_workspace, serving
 from siloquent.cli.kinds import json_schema
+from siloquent.server.declaring import declarations_held
+from siloquent.server.routes import tables
 
 CSV = b"age,ward\n1,A\n"
 KEY = "Idempotency-Key"
@@ -334,3 +336,33 @@ def test_a_new_table_of_another_source_needs_no_precondition(served: Served) -> 
     toml = TOML.replace("SOURCE", "csv:data/none.csv").replace('"visits"', '"plain"')
     with served.client("owner") as owner:
         assert [owner.put("/v1/tables/plain", json={"toml": toml}).status_code for _ in range(2)] == [200, 200]
+
+
+def test_an_upload_that_another_server_has_just_made_is_not_kept_twice(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served.client("owner") as owner:
+        first = post_upload(owner, "just now")
+        before = uploaded(served)
+        monkeypatch.setattr(tables, "is_known", lambda *_: False)  # as it was when this one began
+        again = post_upload(owner, "just now")
+        assert (again.json(), again.headers[REPLAYED]) == (first.json(), "true")
+        assert post_upload(owner, "just now", CSV * 2).json()["code"] == "key_reused"
+        assert uploaded(served) == before
+
+
+def test_a_declaration_waits_for_who_is_writing_one(tmp_path: Path) -> None:
+    with serving(clinic_workspace(tmp_path / "w")) as served, served.client("owner") as owner:
+        tag, file = owner.get("/v1/tables/visits").headers["etag"], served.folder / "schemas" / "visits.toml"
+        theirs, mine, found = declaration(served, 1), declaration(served, 2), []
+
+        def change() -> None:
+            found.append(owner.put("/v1/tables/visits", json={"toml": mine}, headers={"If-Match": tag}).status_code)
+
+        thread = threading.Thread(target=change)
+        with declarations_held(served.folder):
+            thread.start()
+            thread.join(0.5)
+            file.write_text(theirs)
+        thread.join()
+        assert (found, file.read_text()) == ([412], theirs)
