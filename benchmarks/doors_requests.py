@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,8 +29,13 @@ def rows(options: Options) -> Iterator[Row]:
         yield requests(600 if options.quick else GOAL)
 
 
-def requests(count: int) -> Row:
-    """Breaches among ``count`` requests at least: each answer is as described, no 5xx, no charge without an answer."""
+def requests(count: int, seconds: float = math.inf) -> Row:
+    """Breaches among ``count`` requests at least: each answer is as described, no 5xx, no charge without an answer.
+
+    Args:
+        seconds: When to stop before, for a machine that does other work, too.
+    """
+    until = time.monotonic() + seconds
     with folder_on_disk() as disk:
         folder = soak_workspace(disk / "w")
         texts = {role: token(folder, name, role) for name, role in (("ana", "analyst"), ("boss", "owner"))}
@@ -38,8 +45,8 @@ def requests(count: int) -> Row:
             document = httpx.get(f"{server.address}/openapi.json").json()
             trial, seed = Trial(server.address, document, texts, words), 0
             each = 3 if count < 2_000 else 20
-            while trial.sent.count < count:
-                trial.send(each, seed=seed)
+            while trial.sent.count < count and time.monotonic() < until:
+                trial.send(each, seed=seed, until=until)
                 seed += 1
             with client_of(server, texts["analyst"]) as ana, client_of(server, texts["owner"]) as boss:
                 wrong = trial.sent.wrong + lost(trial, ana, boss)

@@ -6,7 +6,9 @@ requests come as far as charges, jobs and deletions.
 
 from __future__ import annotations
 
+import math
 import random
+import time
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -87,9 +89,15 @@ class Trial:
         self.sent, self._texts, self._words = Sent(), texts, words
         self._session, self._seed = requests.Session(), 0
 
-    def send(self, each: int, *, seed: int) -> None:
-        """``each`` requests to every operation by each role that may, good ones and bad ones; fewer by the others."""
-        for operation in self.operations:
+    def send(self, each: int, *, seed: int, until: float = math.inf) -> None:
+        """``each`` requests to every operation by each role that may, good ones and bad ones; fewer by the others.
+
+        Args:
+            until: Of ``time.monotonic()``; no operation is begun later.
+        """
+        for operation in random.Random(seed).sample(self.operations, len(self.operations)):
+            if time.monotonic() > until:
+                return
             name = operation.definition.raw["operationId"]
             for who in (*self._texts, NOBODY):
                 times = each * OFTEN.get(name, 1) if who in ROUTES[name] else max(1, each // 10)

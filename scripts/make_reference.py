@@ -74,8 +74,8 @@ HTTP_WORDS = """\
 - What is somebody else's looks as if it were not there.
 - The description is made for generating clients: each body of a success is closed, and is the document of that kind
   that `siloquent schema KIND` prints; a job's spec is the one of its task. Operation ids are verbs with their object.
-  `openapi-python-client generate --url https://clinic.example.org/openapi.json` makes one that walks the tutorial, which
-  `python -m benchmarks doors --only generated-client` tries.
+  `openapi-python-client generate --url https://clinic.example.org/openapi.json` makes one that walks the tutorial:
+  `python -m benchmarks doors --only generated-client` tries that.
 - `POST /v1/jobs/prices` says what a job would cost before it runs. `GET /v1/jobs/{job}?wait=25` answers when the job
   has ended, or after so many seconds. Events send a comment each 15 seconds and go on after `Last-Event-ID`.
 - A job's document says what it has cost so far, as the ledger has it, who pays, what it made, and who cancelled it.
