@@ -21,7 +21,7 @@ from siloquent.errors import MissingExtra
 from siloquent.remote.calls import Call
 from siloquent.remote.exchange import Attempt, Link
 from siloquent.remote.replies import Lost, Reply, too_long, untrusted
-from siloquent.remote.transport import MAX_KEPT, PIECE_BYTES, headers_of, reason_of, text_of
+from siloquent.remote.transport import MAX_KEPT, PIECE_BYTES, STREAM_SECONDS, headers_of, reason_of, text_of
 
 if TYPE_CHECKING:
     import h11
@@ -68,6 +68,7 @@ class AsyncTransport:
         used, is_sent = None, False
         try:
             used = await self._connected()
+            used.read_seconds = max(used.read_seconds, STREAM_SECONDS)
             is_sent = True
             await self._send(used, call)
             status, headers = await used.head()
@@ -162,7 +163,7 @@ class _Connection(asyncio.Protocol):
         import h11
 
         self._h11 = h11.Connection(h11.CLIENT)
-        self._read_seconds, self._owner = read_seconds, os.getpid()
+        self.read_seconds, self._owner = read_seconds, os.getpid()
         self._loop = asyncio.get_running_loop()
         self._waiting, self._is_over = bytearray(), False
         self._broken: Exception | None = None
@@ -191,7 +192,7 @@ class _Connection(asyncio.Protocol):
         """Send an event, once there is room for it."""
         if (data := self._h11.send(event)) and self._broken is None and not self._is_over:
             self._transport.write(data)
-        async with asyncio.timeout(self._read_seconds):
+        async with asyncio.timeout(self.read_seconds):
             await self._may_write.wait()
         if self._is_over:
             raise ConnectionResetError
@@ -221,7 +222,7 @@ class _Connection(asyncio.Protocol):
         import h11
 
         while (event := self._h11.next_event()) is h11.NEED_DATA:
-            async with asyncio.timeout(self._read_seconds):
+            async with asyncio.timeout(self.read_seconds):
                 while not self._waiting and not self._is_over:
                     self._news.clear()
                     await self._news.wait()

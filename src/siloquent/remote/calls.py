@@ -114,8 +114,11 @@ class Call:
 
     @property
     def may_repeat(self) -> bool:
-        """Whether it may be sent again where nobody knows what became of it."""
-        return ROUTES[self.route].repeats if self.key is None else True
+        """Whether it may be sent again where nobody knows what became of it.
+
+        What takes the place of one state would find its own work there, and be refused.
+        """
+        return self.key is not None or (ROUTES[self.route].repeats and "If-Match" not in self.headers)
 
     @property
     def max_bytes(self) -> int:

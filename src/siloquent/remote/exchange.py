@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from siloquent.errors import RequestError, SiloquentError, Unanswered
@@ -94,9 +94,31 @@ class Pause:
     seconds: float
 
 
-Effect = Attempt | Pause
-Outcome = Reply | Lost | None
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Do what takes long here: an awaiting session does it beside its event loop."""
+
+    run: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What came of work."""
+
+    value: Any
+
+
+Effect = Attempt | Pause | Work
+Outcome = Reply | Lost | Done | None
 Steps = Generator[Effect, Outcome, T]
+
+
+def work(run: Callable[[], T]) -> Steps[T]:
+    """What ``run`` returns."""
+    done = yield Work(run)
+    assert isinstance(done, Done), "work ends with what came of it"
+    value: T = done.value
+    return value
 
 
 def exchange(call: Call, link: Link) -> Steps[Reply]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from siloquent.errors import RequestError
 from siloquent.remote.calls import Call
-from siloquent.remote.exchange import Attempt, Link, Outcome, Pause, Steps, exchange
+from siloquent.remote.exchange import Attempt, Done, Effect, Link, Outcome, Steps, Work, exchange
 from siloquent.remote.replies import UNKNOWN, Reply
 from siloquent.remote.told import Told
 
@@ -78,9 +78,11 @@ class Blocking(Face):
             result: T = done.value
             return result
 
-    def _perform(self, effect: Attempt | Pause) -> Outcome:
+    def _perform(self, effect: Effect) -> Outcome:
         if isinstance(effect, Attempt):
             return self._transport.attempt(effect)
+        if isinstance(effect, Work):
+            return Done(effect.run())
         time.sleep(effect.seconds)
         return None
 
@@ -104,9 +106,11 @@ class Awaiting(Face):
             result: T = done.value
             return result
 
-    async def _perform(self, effect: Attempt | Pause) -> Outcome:
+    async def _perform(self, effect: Effect) -> Outcome:
         if isinstance(effect, Attempt):
             return await self._transport.attempt(effect)
+        if isinstance(effect, Work):
+            return Done(await asyncio.to_thread(effect.run))
         await asyncio.sleep(effect.seconds)
         return None
 

@@ -31,7 +31,7 @@ class Following:
         Raises:
             Unanswered: it is not a stream of events.
         """
-        self._rest += piece.replace(b"\r\n", b"\n")
+        self._rest = (self._rest + piece).replace(b"\r\n", b"\n")
         *events, self._rest = self._rest.split(b"\n\n")
         if len(self._rest) > MAX_EVENT_BYTES:
             raise Unanswered("The server's events cannot be read.", fix="session.wait(JOB)")

@@ -23,6 +23,8 @@ from siloquent.version import VERSION
 
 MAX_KEPT = 8
 PIECE_BYTES = 2**16
+STREAM_SECONDS = 45.0
+"""A server says something each 15 seconds: silence of three times that is the end of a stream, not less."""
 
 
 def headers_of(call: Call, token: str) -> dict[str, str]:
@@ -92,7 +94,7 @@ class Transport:
             yield opened
             return
         connection, sock = opened
-        sock.until = None
+        sock.until, sock.read_seconds = None, max(sock.read_seconds, STREAM_SECONDS)
         try:
             with closing(self._send(connection, call)) as response:
                 headers = {name.lower(): value for name, value in response.getheaders()}
@@ -190,7 +192,7 @@ class _Timed:
     """A connected socket whose reads and writes end in time, however slowly single bytes come."""
 
     def __init__(self, sock: Any, read: float) -> None:
-        self._sock, self._read = sock, read
+        self._sock, self.read_seconds = sock, read
         self.until: float | None = None
         self._readers, self._closed = 0, False
 
@@ -236,7 +238,7 @@ class _Timed:
             self.close()
 
     def _arm(self) -> None:
-        left = self._read if self.until is None else min(self._read, self.until - time.monotonic())
+        left = self.read_seconds if self.until is None else min(self.read_seconds, self.until - time.monotonic())
         if left <= 0:
             raise TimeoutError
         self._sock.settimeout(left)

@@ -198,7 +198,8 @@ def proxy(served: Served) -> Iterator[Proxy]:
 
 @pytest.fixture(autouse=True)
 def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("siloquent.remote.exchange.FIRST_PAUSE_SECONDS", 0.0001)
+    for module in ("exchange", "following"):
+        monkeypatch.setattr(f"siloquent.remote.{module}.FIRST_PAUSE_SECONDS", 0.0001)
     monkeypatch.setattr("siloquent.remote.calls.MAX_DOCUMENT_BYTES", 2**20)
 
 
@@ -240,7 +241,8 @@ def test_whatever_a_proxy_does_a_question_is_charged_once_and_its_key_gives_the_
         else:
             assert charged > 0
         answer = straight.ask(SQL, key=key)
-        assert answer.replayed == (charged > 0)
+        # A client that gave up while the server was at work is told so, too; the answer may come later.
+        assert trick in SLOW or answer.replayed == (charged > 0)
         if not isinstance(ended, SiloquentError):
             assert (ended.rows, ended.receipt) == (answer.rows, answer.receipt)
         paid = spent(straight) - before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -212,6 +213,28 @@ def test_a_deletion_whose_answer_was_lost_is_done_when_nothing_is_there_any_more
         world = World([])
         world.reply = lambda asked, told=told: None if isinstance(asked, Pause) else told.pop(0)  # type: ignore[method-assign]
         assert isinstance(outcome(world, call("delete_upload", {"upload": "u-1"}), awaited=False), expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(fates=FATES)
+def test_a_declaration_that_takes_the_place_of_another_is_sent_once(fates: list[str]) -> None:
+    world = World(list(fates))
+    asked = call("put_table", {"table": "t"}, body={}, headers={"If-Match": '"tag"'})
+    outcome(world, asked, awaited=False)
+    assert len(world.charges) <= 1
+
+
+@pytest.mark.parametrize("face", [BlockingWorld, AwaitingWorld])
+def test_work_of_an_awaiting_session_is_done_beside_its_loop(face: Any) -> None:
+    def steps() -> Any:
+        return (yield from under_test.work(threading.current_thread))
+
+    class Face(face):  # type: ignore[misc]
+        _perform = face.__mro__[1]._perform
+
+    ran = Face(World([]))._run(steps())
+    thread = asyncio.run(ran) if face is AwaitingWorld else ran
+    assert (thread is threading.current_thread()) == (face is BlockingWorld)
 
 
 @pytest.mark.parametrize("attempts", [1, 2, 7])

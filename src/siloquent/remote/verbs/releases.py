@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from siloquent.errors import ReleaseError, RequestError
 from siloquent.releases import ReleaseVerdict
 from siloquent.remote.calls import call
 from siloquent.remote.documents import Dependencies, Release, SketchAnswer
-from siloquent.remote.exchange import Steps
+from siloquent.remote.exchange import Steps, work
 from siloquent.remote.faces import Face, verb
 from siloquent.remote.told import Field, Told, flag, listed, many, text
 
@@ -147,7 +148,7 @@ def _download(face: Face, release: str, file: str, target: Path, sha256: str | N
         with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.") as building:
             yield from face._send(call("release_file", {"release": release, "file": file}, sink=building.file))
             building.flush()
-            if sha256 is not None and _digest(building.name) != sha256:
+            if sha256 is not None and (yield from work(partial(_digest, building.name))) != sha256:
                 raise ReleaseError(
                     f"{file} is not what the manifest of {release} says.", fix="do not use it; fetch again"
                 )
