@@ -21,7 +21,7 @@ class Awaited:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
-        if name == "ledger":
+        if name in ("ledger", "sketch", "synth", "search", "share"):
             return Awaited(found, self._loop)
         return self._called(found) if callable(found) else found
 

@@ -13,23 +13,21 @@ from siloquent.remote.documents import Job
 from siloquent.remote.exchange import Link, Timeouts
 from siloquent.remote.faces import Awaiting, Blocking
 from siloquent.remote.following import Following
+from siloquent.remote.parts import (
+    AsyncRemoteLedger,
+    AsyncRemoteSearch,
+    AsyncRemoteShare,
+    AsyncRemoteSketch,
+    AsyncRemoteSynth,
+    RemoteLedger,
+    RemoteSearch,
+    RemoteShare,
+    RemoteSketch,
+    RemoteSynth,
+)
 from siloquent.remote.tokens import find_token
 from siloquent.remote.transport import Transport
-from siloquent.remote.verbs import LedgerVerbs, SessionVerbs
-
-
-class RemoteLedger(LedgerVerbs, Blocking):
-    """The ledger behind a server, to read."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
-
-class AsyncRemoteLedger(LedgerVerbs, Awaiting):
-    """The ledger behind a server, to read; every verb is awaited."""
-
-    def __init__(self, transport: AsyncTransport) -> None:
-        self._transport = transport
+from siloquent.remote.verbs import SessionVerbs
 
 
 class RemoteSession(SessionVerbs, Blocking):
@@ -57,6 +55,26 @@ class RemoteSession(SessionVerbs, Blocking):
     def ledger(self) -> RemoteLedger:
         """The ledger: ``accounts``, ``account``, ``entries``, ``head``, ``verify``, ``checkpoint``."""
         return RemoteLedger(self._transport)
+
+    @property
+    def sketch(self) -> RemoteSketch:
+        """Sketches: ``build``, ``explain``, ``load``."""
+        return RemoteSketch(self._transport)
+
+    @property
+    def synth(self) -> RemoteSynth:
+        """Synthetic tables: ``synthesize``, ``explain``, ``load``."""
+        return RemoteSynth(self._transport)
+
+    @property
+    def search(self) -> RemoteSearch:
+        """Offers: ``offer``, ``explain``, ``load``."""
+        return RemoteSearch(self._transport)
+
+    @property
+    def share(self) -> RemoteShare:
+        """Releases for other silos: ``release``, ``explain``, ``load``."""
+        return RemoteShare(self._transport)
 
     def events(self, number: str) -> Iterator[Job]:
         """The job whenever it changes, until it has ended; a broken connection is taken up where it ended.
@@ -94,6 +112,26 @@ class AsyncRemoteSession(SessionVerbs, Awaiting):
     def ledger(self) -> AsyncRemoteLedger:
         """The ledger: ``accounts``, ``account``, ``entries``, ``head``, ``verify``, ``checkpoint``."""
         return AsyncRemoteLedger(self._transport)
+
+    @property
+    def sketch(self) -> AsyncRemoteSketch:
+        """Sketches: ``build``, ``explain``, ``load``."""
+        return AsyncRemoteSketch(self._transport)
+
+    @property
+    def synth(self) -> AsyncRemoteSynth:
+        """Synthetic tables: ``synthesize``, ``explain``, ``load``."""
+        return AsyncRemoteSynth(self._transport)
+
+    @property
+    def search(self) -> AsyncRemoteSearch:
+        """Offers: ``offer``, ``explain``, ``load``."""
+        return AsyncRemoteSearch(self._transport)
+
+    @property
+    def share(self) -> AsyncRemoteShare:
+        """Releases for other silos: ``release``, ``explain``, ``load``."""
+        return AsyncRemoteShare(self._transport)
 
     async def events(self, number: str) -> AsyncIterator[Job]:
         """As ``RemoteSession.events``."""

@@ -20,6 +20,7 @@ from journeys.server.test_collections_over_http import SPEC as WALKS
 from journeys.server.test_jobs import SPEC
 from journeys.silos import Silo, silo_workspace
 from siloquent import collect, errors, ledger, sketch
+from siloquent.door import open_session
 from siloquent.errors import NotAllowed, RequestError, UnknownName
 from siloquent.federation.bundle import read_bundle
 from siloquent.federation.running import open_journal
@@ -157,7 +158,17 @@ def test_a_job_is_priced_followed_and_its_sketch_asked(everything: Everything, t
         for wrong in (sketch.Density(points, normalise=True), sketch.Anomaly(points, threshold=1.0)):
             with pytest.raises(RequestError, match="server"):
                 ana.ask_sketch(done.release, wrong)
+        asked = sketch.spec_from_plain(SPEC)
+        for made in (ana.sketch.build(asked, key="map"), ana.sketch.load(done.release)):
+            assert isinstance(made, sketch.Sketch)
+            found = sketch.ask(made, sketch.Density(points))
+            assert [list(row) for row in zip(found.values, found.errors, strict=True)] == [
+                row[:2] for row in map(list, dense.rows)
+            ]
+        priced = [{**one, "plan": ""} for one in (ana.sketch.explain(asked), ana.price_job("sketch", SPEC))]
+        assert priced[0] == priced[1]  # but for the hash functions, which are drawn for each plan
         here = ana.fetch(done.release, tmp_path / "sketch")
+        assert open_session(everything.silo.folder).verify(tmp_path / "sketch").ok
         assert sorted(one.name for one in here.files) == sorted(
             one.name for one in (tmp_path / "sketch").iterdir() if one.name != "manifest.json"
         )

@@ -343,7 +343,8 @@ MANIFEST = {**RELEASE, "files": [{"name": "answer.parquet", "sha256": hashlib.sh
 
 def test_a_file_that_is_not_the_manifests_is_not_written(tmp_path: Path) -> None:
     for data in (b"as released", b"something else"):
-        with peer((200, {}, json.dumps(MANIFEST).encode()), (200, {}, data)) as (address, _):
+        gone = (404, {"Content-Type": "application/problem+json"}, b'{"code": "not_found", "detail": "no"}')
+        with peer((200, {}, json.dumps(MANIFEST).encode()), (200, {}, data), gone) as (address, _):
             session, folder = RemoteSession(Link(address, TOKEN)), tmp_path / data.decode()
             if data == b"as released":
                 session.fetch("r-000001", folder)

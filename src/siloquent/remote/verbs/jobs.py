@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from siloquent.remote.calls import call
 from siloquent.remote.documents import Job, Plan
 from siloquent.remote.exchange import Pause, Steps
 from siloquent.remote.faces import Face, verb
+from siloquent.remote.specs import plain_of
 from siloquent.remote.told import listed
 from siloquent.remote.verbs.asking import checked_key
 
@@ -20,14 +21,12 @@ class JobVerbs(Face):
     """start, price_job, jobs, job, wait, cancel, forget."""
 
     @verb
-    def start(
-        self, task: str, spec: Mapping[str, Any], *, key: str | None = None, max_cost: str | None = None
-    ) -> Steps[Job]:
+    def start(self, task: str, spec: object, *, key: str | None = None, max_cost: str | None = None) -> Steps[Job]:
         """Start work that takes longer than an answer.
 
         Args:
             task: sketch, synth, search or share.
-            spec: The task's spec as plain values, as in its TOML file.
+            spec: The task's spec, or its plain values, as in its TOML file.
             key: As in ``ask``: starting the job again with it is free, and starts it anew if it has failed.
         Raises:
             SiloquentError: the spec cannot be read, or the work is refused.
@@ -35,19 +34,19 @@ class JobVerbs(Face):
         Privacy:
             As the task's own verb, charged to the token's account under ``key``, once.
         """
-        body: dict[str, Any] = {"task": task, "spec": dict(spec)}
+        body: dict[str, Any] = {"task": task, "spec": plain_of(spec)}
         if max_cost is not None:
             body["max_cost"] = max_cost
         return (yield from self._told(Job, call("create_job", body=body, key=checked_key(key))))
 
     @verb
-    def price_job(self, task: str, spec: Mapping[str, Any]) -> Steps[Plan]:
+    def price_job(self, task: str, spec: object) -> Steps[Plan]:
         """What a job would cost, and how exact it would be. Does not read data; free.
 
         Raises:
             SiloquentError: as ``start`` does.
         """
-        return (yield from self._told(Plan, call("price_job", body={"task": task, "spec": dict(spec)})))
+        return (yield from self._told(Plan, call("price_job", body={"task": task, "spec": plain_of(spec)})))
 
     @verb
     def jobs(

@@ -10,8 +10,10 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
+from siloquent.documents.releases import release_document
 from siloquent.errors import ReleaseError, RequestError
-from siloquent.releases import ReleaseVerdict
+from siloquent.releases import ReleaseVerdict, read_manifest
+from siloquent.releases.manifest import MANIFEST
 from siloquent.remote.calls import call
 from siloquent.remote.documents import Dependencies, Release, SketchAnswer
 from siloquent.remote.exchange import Steps, work
@@ -74,7 +76,9 @@ class ReleaseVerbs(Face):
 
     @verb
     def fetch(self, release: str, folder: Path | str) -> Steps[Release]:
-        """Write a release's files into a new ``folder``, each compared with the manifest.
+        """Write a release into a new ``folder``, each file compared with the manifest.
+
+        What is written is a release as on the server: ``siloquent.open(..).verify`` and ``sketch.load`` read it.
 
         Raises:
             RequestError: the folder exists, or a name leads out of it. ReleaseError: as in ``download``.
@@ -89,6 +93,15 @@ class ReleaseVerbs(Face):
             if Path(one.name).name != one.name:
                 raise RequestError("The server names a file outside of the release.", fix="do not use it")
             yield from _download(self, release, one.name, folder / one.name, one.sha256)
+        try:
+            yield from _download(self, release, MANIFEST, folder / MANIFEST, None)
+        except RequestError as refused:
+            if refused.code == "not_found":  # an earlier server gives the files alone
+                return found
+            raise
+        told = release_document(read_manifest(folder))
+        if any(found.get(name) != value for name, value in told.items()):
+            raise ReleaseError(f"The {MANIFEST} of {release} is not what the server says.", fix="do not use it")
         return found
 
     @verb

@@ -14,6 +14,7 @@ from starlette.responses import FileResponse, Response
 
 from siloquent.documents.releases import release_document, release_verdict_document
 from siloquent.errors import ReleaseError, UnknownName
+from siloquent.releases.manifest import MANIFEST
 from siloquent.server.acts import record
 from siloquent.server.guard import Guarded, House, Who, house_of
 from siloquent.server.keeper import remove_files
@@ -51,9 +52,12 @@ async def show_release(request: Request, release: str, person: Who) -> dict[str,
 
 @router.get("/releases/{release}/files/{file}")
 async def release_file(request: Request, release: str, file: str, person: Who) -> Response:
-    """One file of a release, as it was written."""
+    """One file of a release, as it was written: those that its manifest names, and ``manifest.json`` itself."""
     found = manifest_of(house_of(request), _folder(request), release, person)
-    if file not in {one["name"] for one in found["files"]} or not (_folder(request) / release / file).is_file():
+    if (
+        file not in {MANIFEST, *(one["name"] for one in found["files"])}
+        or not (_folder(request) / release / file).is_file()
+    ):
         raise not_found()
     return FileResponse(_folder(request) / release / file, filename=f"{release}-{file}")
 

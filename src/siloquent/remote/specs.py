@@ -1,0 +1,53 @@
+"""A task's spec as plain values: what its ``spec_from_plain`` reads at the server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from siloquent.errors import RequestError
+
+
+def plain_of(spec: object) -> dict[str, Any]:
+    """The fields of a spec that say something; what stands at its default is left to the server.
+
+    Raises:
+        RequestError: it is not a spec, or names a file of this machine, which a server cannot read.
+    """
+    if isinstance(spec, Mapping):
+        return dict(spec)
+    if not is_dataclass(spec) or isinstance(spec, type):
+        raise RequestError(f"A spec is wanted, not {type(spec).__name__}.", fix='{"table": "visits", ..}')
+    found: dict[str, Any] = {}
+    for one in fields(spec):
+        value = getattr(spec, one.name)
+        default = one.default_factory() if one.default_factory is not MISSING else one.default
+        if one.init and value != default:
+            found[one.name] = _plain(one.name, value)
+    return found
+
+
+def _plain(name: str, value: Any) -> Any:
+    from siloquent.maths.lsh import KINDS, Power, Product, kernel_to_plain
+
+    kernels: tuple[Any, ...] = (*KINDS.values(), Power, Product)
+    if isinstance(value, kernels):
+        kernel: Any = value
+        return kernel_to_plain(kernel)
+    if isinstance(value, Path) or name == "references":
+        raise RequestError(f"A server reads no file of this machine: {name}.", fix=f"leave {name} out")
+    if isinstance(value, Mapping):
+        return {str(key): _plain(str(key), one) for key, one in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain("", one) for one in value]
+    if isinstance(value, Fraction | Decimal):
+        return str(value)
+    if is_dataclass(value):
+        # Every field of what is nested, but for those that are None: a chain's settings have presets of their own.
+        told = {one.name: getattr(value, one.name) for one in fields(value)}
+        return {key: _plain(key, one) for key, one in told.items() if one is not None}
+    return value

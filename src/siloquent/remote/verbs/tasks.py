@@ -1,0 +1,180 @@
+"""The tasks whose releases a server makes as jobs: the verbs and results of a session over a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from siloquent.errors import RequestError
+from siloquent.remote.documents import Plan
+from siloquent.remote.exchange import Steps
+from siloquent.remote.faces import Face, verb
+from siloquent.remote.verbs.asking import checked_key
+from siloquent.remote.verbs.jobs import JobVerbs
+from siloquent.remote.verbs.releases import ReleaseVerbs
+
+if TYPE_CHECKING:
+    from siloquent.search import Offer, OfferSpec
+    from siloquent.share import ShareRelease, ShareSpec
+    from siloquent.sketch import Sketch, SketchSpec
+    from siloquent.synth import SynthSpec
+    from siloquent.synth.engines import Model
+
+T = TypeVar("T")
+Plain = Mapping[str, Any]
+
+
+class SketchVerbs(Face):
+    """Sketches: ``build``, ``explain``, ``load``; ``siloquent.sketch.ask`` asks one here, for free."""
+
+    @verb
+    def build(self, spec: SketchSpec | Plain, *, key: str | None = None, max_cost: str | None = None) -> Steps[Sketch]:
+        """Build a sketch at the server, and fetch it; see ``siloquent.sketch.build``.
+
+        Raises:
+            SiloquentError: as ``siloquent.sketch.build`` does. Unanswered: as ``start`` does.
+        Privacy:
+            As declared for the table: charged to the token's account, once for ``key``, before a row is read.
+        """
+        return (yield from _made(self, "sketch", spec, key, max_cost, _sketch))
+
+    @verb
+    def explain(self, spec: SketchSpec | Plain) -> Steps[Plan]:
+        """What it would cost and how it would be built. Does not read data; free."""
+        return (yield from JobVerbs.price_job(self, "sketch", spec))
+
+    @verb
+    def load(self, release: str) -> Steps[Sketch]:
+        """The sketch in a release of the server."""
+        return (yield from _loaded(self, release, _sketch))
+
+
+class SynthVerbs(Face):
+    """Synthetic tables: ``synthesize``, ``explain``, ``load``."""
+
+    @verb
+    def synthesize(
+        self, spec: SynthSpec | Plain, *, key: str | None = None, max_cost: str | None = None
+    ) -> Steps[Model]:
+        """Fit a synthetic table at the server, and fetch its model, which draws rows here; see ``siloquent.synth``.
+
+        Raises:
+            SiloquentError: as ``siloquent.synth.synthesize`` does. Unanswered: as ``start`` does.
+        Privacy:
+            As declared for the table: charged to the token's account, once for ``key``, before a row is read.
+        """
+        return (yield from _made(self, "synth", spec, key, max_cost, _model))
+
+    @verb
+    def explain(self, spec: SynthSpec | Plain) -> Steps[Plan]:
+        """What it would cost and how each constraint would be kept. Does not read data; free."""
+        return (yield from JobVerbs.price_job(self, "synth", spec))
+
+    @verb
+    def load(self, release: str) -> Steps[Model]:
+        """The model in a release of the server: more rows of it cost nothing."""
+        return (yield from _loaded(self, release, _model))
+
+
+class SearchVerbs(Face):
+    """Offers: ``offer``, ``explain``, ``load``."""
+
+    @verb
+    def offer(self, spec: OfferSpec | Plain, *, key: str | None = None, max_cost: str | None = None) -> Steps[Offer]:
+        """Make an offer at the server, and fetch it; see ``siloquent.search.offer``.
+
+        Raises:
+            SiloquentError: as ``siloquent.search.offer`` does. Unanswered: as ``start`` does.
+        Privacy:
+            As declared for the table: charged to the token's account, once for ``key``, before a row is read.
+        """
+        return (yield from _made(self, "search", spec, key, max_cost, _offer))
+
+    @verb
+    def explain(self, spec: OfferSpec | Plain) -> Steps[Plan]:
+        """What an offer would cost, and how exact it would be. Does not read data; free."""
+        return (yield from JobVerbs.price_job(self, "search", spec))
+
+    @verb
+    def load(self, release: str) -> Steps[Offer]:
+        """The offer in a release of the server."""
+        return (yield from _loaded(self, release, _offer))
+
+
+class ShareVerbs(Face):
+    """Releases for other silos: ``release``, ``explain``, ``load``."""
+
+    @verb
+    def release(
+        self, spec: ShareSpec | Plain, *, key: str | None = None, max_cost: str | None = None
+    ) -> Steps[ShareRelease]:
+        """Make a release for other silos at the server, and fetch it; see ``siloquent.share.release``.
+
+        Raises:
+            SiloquentError: as ``siloquent.share.release`` does. Unanswered: as ``start`` does.
+        Privacy:
+            As declared for the table: charged to the token's account, once for ``key``, before a row is read.
+        """
+        return (yield from _made(self, "share", spec, key, max_cost, _share))
+
+    @verb
+    def explain(self, spec: ShareSpec | Plain) -> Steps[Plan]:
+        """What it would cost, and how exact it would be. Does not read data; free."""
+        return (yield from JobVerbs.price_job(self, "share", spec))
+
+    @verb
+    def load(self, release: str) -> Steps[ShareRelease]:
+        """What is in a release of the server."""
+        return (yield from _loaded(self, release, _share))
+
+
+def _made(
+    face: Face, task: str, spec: object, key: str | None, max_cost: str | None, load: Callable[[Path], T]
+) -> Steps[T]:
+    """The release of a job, once it has ended."""
+    key = checked_key(key)
+    job = yield from JobVerbs.start(face, task, spec, key=key, max_cost=max_cost)
+    job = yield from JobVerbs.wait(face, job.id)
+    if job.error is not None:
+        job.error.add_note(f"Job {job.id}; its key is {key!r}.")
+        raise job.error
+    if job.release is None:
+        raise RequestError(
+            f"The job {job.id} was cancelled.",
+            fix=f"start it again with the key {key!r}",
+            spent="what it was charged stays, under its key",
+        )
+    return (yield from _loaded(face, job.release, load))
+
+
+def _loaded(face: Face, release: str, load: Callable[[Path], T]) -> Steps[T]:
+    """What ``load`` reads from a release, which is fetched into a folder that does not stay."""
+    with TemporaryDirectory() as folder:
+        yield from ReleaseVerbs.fetch(face, release, Path(folder) / "release")
+        return load(Path(folder) / "release")
+
+
+def _sketch(folder: Path) -> Sketch:
+    from siloquent.sketch.release import load_sketch
+
+    return load_sketch(folder)
+
+
+def _model(folder: Path) -> Model:
+    from siloquent.synth.release import load_model
+
+    return load_model(folder)
+
+
+def _offer(folder: Path) -> Offer:
+    from siloquent.search import load_offer
+
+    return load_offer(folder)
+
+
+def _share(folder: Path) -> ShareRelease:
+    from siloquent.share.files import load_release
+
+    return load_release(folder)
