@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 
 from siloquent.errors import SiloquentError
 from siloquent.remote.replies import error_of
@@ -32,8 +33,12 @@ class TableLine(Told):
 
 
 class Table(Told):
-    """What is declared about a table (``siloquent/table/1``)."""
+    """What is declared about a table (``siloquent/table/1``).
 
+    ``tag``: to owners, a name of this declaration for ``declare(.., if_match=)``.
+    """
+
+    tag: str | None = None
     name = Field(text)
     unit = Field(text)
     adjacency = Field(text)
@@ -75,8 +80,16 @@ class Job(Told):
     done = Field(whole)
     steps = Field(whole)
     result = Field(maybe(plain), shown=False)
+    account = Field(maybe(text), shown=False)
+    cost = Field(maybe(plain), shown=False)
+    cancelled_by = Field(maybe(text), shown=False)
     created = Field(whole, shown=False)
     changed = Field(whole, shown=False)
+
+    @property
+    def spent(self) -> Fraction | None:
+        """What the ledger has charged for it so far, in the account's epsilon or rho; None: nothing."""
+        return None if self.cost is None else amount(self.cost.get("spent"))
 
     @property
     def has_ended(self) -> bool:
@@ -86,7 +99,7 @@ class Job(Told):
     @property
     def release(self) -> str | None:
         """The release that it made; None if it has made none."""
-        found = (self.result or {}).get("release")
+        found = self.get("release") or (self.result or {}).get("release")
         return found if isinstance(found, str) else None
 
     @property

@@ -142,6 +142,7 @@ def test_a_job_is_priced_followed_and_its_sketch_asked(everything: Everything, t
         assert seen[-1].has_ended
         done = ana.wait(job.id)
         assert (done.state, done.error) == ("done", None), done.result
+        assert (done.account, (done.spent or 0) > 0, done.cancelled_by) == ("visits@1/ana", True, None)
         assert ana.start("sketch", SPEC, key="map").id == job.id
         assert ana.job(job.id) == done
         assert [one.id for one in ana.jobs(state="done", table="visits", limit=5)] == [job.id]
@@ -205,6 +206,16 @@ def test_an_owner_uploads_declares_and_checks(everything: Everything, tmp_path: 
         assert {one.id for one in owner.uploads()} >= {one.id for one in uploads}
         declared = owner.declare("stays", STAYS.replace("SOURCE", uploads[0].source))
         assert declared.name == "stays"
+        tag, text = owner.table_document("stays").tag, STAYS.replace("SOURCE", uploads[0].source)
+        assert declared.tag == tag
+        assert owner.declare("stays", text.replace("size_hint = 3", "size_hint = 4"), if_match=tag).tag != tag
+        for stale in ({"if_match": tag}, {"if_new": True}):
+            with pytest.raises(RequestError) as raced:
+                owner.declare("stays", text, **stale)
+            assert raced.value.code == "precondition_failed"
+        assert owner.declare("stays", text, if_match="*").tag == tag
+        again = [owner.upload(b"ward\nB\n", key=f"u {everything.face}").id for _ in range(2)]
+        assert again[0] == again[1]
         assert owner.check("stays").clean
         owner.delete_upload(uploads[1].id)
         assert uploads[1].id not in {one.id for one in owner.uploads()}
@@ -217,7 +228,10 @@ def test_an_owner_uploads_declares_and_checks(everything: Everything, tmp_path: 
 
 def test_an_owner_gives_and_takes_tokens(everything: Everything) -> None:
     with everything.as_("owner") as owner:
-        made = owner.create_token("cy", "analyst", tables=["visits"], days=3)
+        made = owner.create_token("cy", "analyst", tables=["visits"], days=3, key=f"cy {everything.face}")
+        with pytest.raises(RequestError) as lost:
+            owner.create_token("cy", "analyst", tables=["visits"], days=3, key=f"cy {everything.face}")
+        assert lost.value.code == "already_made"
         assert made.token not in repr(made)
         with session_of(everything.face, everything.served.address, made.token) as cy:
             assert cy.me().tables == ("visits",)
@@ -262,7 +276,7 @@ def test_every_operation_was_sent_and_is_as_the_description_says(everything: Eve
     assert set(described) - everything.sent == set(WITHOUT_A_VERB)
 
 
-def test_what_takes_a_key_in_the_description_is_sent_one(everything: Everything) -> None:
+def test_what_must_have_a_key_in_the_description_spends(everything: Everything) -> None:
     keyed = {
         operation["operationId"]
         for methods in everything.served.app.openapi()["paths"].values()

@@ -52,7 +52,7 @@ def send(
 ) -> Reply:
     """One request, as a verb sends it."""
     with RemoteSession(Link(address, TOKEN, attempts=attempts)) as session:
-        return session._run(session._send(call(route, body=body, key=key)))
+        return session._run(session._send(call(route, {"session": "s"}, body=body, key=key)))
 
 
 @contextmanager
@@ -197,7 +197,7 @@ def test_what_spends_is_sent_again_under_its_key_when_the_connection_breaks() ->
 
 def test_what_has_no_key_and_changes_something_is_sent_once() -> None:
     with peer(None) as (address, heard), pytest.raises(RequestError, match="No server answers"):
-        send(address, "create_token", {})
+        send(address, "decide_session", {})
     assert len(heard) == 1
 
 
@@ -397,7 +397,7 @@ def test_a_proxy_that_speaks_for_a_server_is_not_an_answer(
     assert len(heard) == 4
     assert "perhaps the price" in lost.value.spent
     with peer(gone) as (address, heard), pytest.raises(RequestError):
-        send(address, "create_token", {})
+        send(address, "decide_session", {})
     assert len(heard) == 1, "what has no key is sent once"
 
 

@@ -9,23 +9,28 @@ from siloquent.remote.documents import NewToken, TokenLine
 from siloquent.remote.exchange import Steps
 from siloquent.remote.faces import Face, verb
 from siloquent.remote.told import listed
+from siloquent.remote.verbs.asking import checked_key
 
 
 class PeopleVerbs(Face):
     """create_token, tokens, revoke_token. For owners."""
 
     @verb
-    def create_token(self, name: str, role: str, *, tables: Sequence[str] = (), days: int = 90) -> Steps[NewToken]:
+    def create_token(
+        self, name: str, role: str, *, tables: Sequence[str] = (), days: int = 90, key: str | None = None
+    ) -> Steps[NewToken]:
         """Make a token. Its text is in ``token`` of the result and nowhere else.
 
         Args:
+            key: Sent again with its key, a token is made once; without one a fresh key is made.
             role: owner, analyst, auditor, collector or operator.
             tables: Only these tables; none: all.
         Raises:
-            RequestError, UnknownName: there can be no such token.
+            RequestError, UnknownName: there can be no such token; ``code`` is ``already_made`` where the answer with
+                its text was lost: revoke that token.
         """
         body = {"name": name, "role": role, "tables": list(tables), "days": days}
-        return (yield from self._told(NewToken, call("create_token", body=body)))
+        return (yield from self._told(NewToken, call("create_token", body=body, key=checked_key(key))))
 
     @verb
     def tokens(self, *, limit: int | None = None, after: str | None = None) -> Steps[list[TokenLine]]:

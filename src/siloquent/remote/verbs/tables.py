@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from siloquent.documents.money import told_amount
 from siloquent.errors import RequestError, UnknownName
 from siloquent.ledger import Account
-from siloquent.remote.calls import call
+from siloquent.remote.calls import Call, call
 from siloquent.remote.documents import Check, History, Person, Table, TableLine, Upload
 from siloquent.remote.exchange import Steps
 from siloquent.remote.faces import Face, verb
 from siloquent.remote.told import listed
+from siloquent.remote.verbs.asking import checked_key
 
 if TYPE_CHECKING:
     from siloquent.privacy import Cost
@@ -69,13 +70,18 @@ class TableVerbs(Face):
         return (yield from self._told(History, call("table_history", {"table": table})))
 
     @verb
-    def declare(self, table: str, toml: str) -> Steps[Table]:
+    def declare(self, table: str, toml: str, *, if_match: str | None = None, if_new: bool = False) -> Steps[Table]:
         """Declare a table by the text of its table file, or declare it anew. What was spent stays spent. For owners.
 
+        Args:
+            if_match: The ``tag`` of the declaration that this one takes the place of; another one is not touched.
+            if_new: Only if the table has no declaration yet.
         Raises:
-            SchemaError: the text declares no such table. RequestError: the ledger cannot go on with it.
+            SchemaError: the text declares no such table.
+            RequestError: the ledger cannot go on with it, or ``code`` is ``precondition_failed``: somebody was faster.
         """
-        return (yield from self._told(Table, call("put_table", {"table": table}, body={"toml": toml})))
+        headers = {name: told for name, told in (("If-Match", if_match), ("If-None-Match", "*" * if_new)) if told}
+        return (yield from _tagged(self, call("put_table", {"table": table}, body={"toml": toml}, headers=headers)))
 
     @verb
     def check(self, table: str) -> Steps[Check]:
@@ -83,16 +89,18 @@ class TableVerbs(Face):
         return (yield from self._told(Check, call("check_table", {"table": table})))
 
     @verb
-    def upload(self, file: Path | bytes) -> Steps[Upload]:
+    def upload(self, file: Path | bytes, *, key: str | None = None) -> Steps[Upload]:
         """Upload a CSV or Parquet file; its ``source`` is what a table file names. For owners.
 
+        Args:
+            key: Sent again with its key, a file is kept once; without one a fresh key is made.
         Raises:
             RequestError: the file cannot be read, or is of another kind.
         """
         if not isinstance(file, bytes) and not Path(file).is_file():
             raise RequestError(f"{file} is not a file.", fix="name a CSV or Parquet file")
         data = file if isinstance(file, bytes) else Path(file)
-        return (yield from self._told(Upload, call("upload", data=data)))
+        return (yield from self._told(Upload, call("upload", data=data, key=checked_key(key))))
 
     @verb
     def uploads(self) -> Steps[list[Upload]]:
@@ -115,7 +123,15 @@ def _table(face: Face, name: str) -> Steps[Table]:
     known = [one.name for one in (yield from _lines(face))]
     if name not in known:
         raise UnknownName("table", name, known, fix="siloquent tables")
-    return (yield from face._told(Table, call("show_table", {"table": name})))
+    return (yield from _tagged(face, call("show_table", {"table": name})))
+
+
+def _tagged(face: Face, asked: Call) -> Steps[Table]:
+    """A table with the tag of its declaration."""
+    reply = yield from face._send(asked)
+    found = Table(reply.document())
+    found.tag = reply.headers.get("etag")
+    return found
 
 
 def account_of(document: Mapping[str, Any]) -> Account:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from siloquent.errors import RequestError
 from siloquent.remote.documents import Plan
-from siloquent.remote.exchange import Steps
+from siloquent.remote.exchange import Steps, work
 from siloquent.remote.faces import Face, verb
 from siloquent.remote.verbs.asking import checked_key
 from siloquent.remote.verbs.jobs import JobVerbs
@@ -153,7 +154,7 @@ def _loaded(face: Face, release: str, load: Callable[[Path], T]) -> Steps[T]:
     """What ``load`` reads from a release, which is fetched into a folder that does not stay."""
     with TemporaryDirectory() as folder:
         yield from ReleaseVerbs.fetch(face, release, Path(folder) / "release")
-        return load(Path(folder) / "release")
+        return (yield from work(partial(load, Path(folder) / "release")))
 
 
 def _sketch(folder: Path) -> Sketch:
