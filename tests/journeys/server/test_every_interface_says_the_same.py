@@ -23,7 +23,7 @@ from siloquent.cli.app import run
 from siloquent.explore import Answer
 from siloquent.explore.spec import parse, render, shown
 from siloquent.remote.answers import answer_of
-from siloquent.server.routes.answers import ledger_key_of
+from siloquent.server.jobs import ledger_key_of
 from siloquent.server.web import asking
 
 AGGREGATES = ("COUNT(*)", "SUM(cost)", "AVG(cost)", "COUNT(*), AVG(age)", "STDDEV(cost)", "MEDIAN(age), SUM(cost)")

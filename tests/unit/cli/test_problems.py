@@ -24,6 +24,7 @@ RAISED = [
     (errors.UnknownName("table", "x", ["y"]), 2, "unknown_name"),
     (errors.WorkspaceError("x"), 2, "workspace"),
     (errors.RequestError("x"), 2, "request_invalid"),
+    (errors.Unanswered("x"), 2, "unanswered"),
     (errors.KernelInvalid("x"), 2, "kernel_invalid"),
     (errors.SyntaxProblem("x", position=3), 2, "syntax"),
     (errors.ConstraintProblem("x"), 2, "constraint"),

@@ -11,8 +11,8 @@ from journeys.served import clinic_workspace
 from siloquent.errors import KeyReused, RequestError
 from siloquent.explore.plan import planner, space
 from siloquent.server.desk import Sessions
+from siloquent.server.jobs import ledger_key_of
 from siloquent.server.planning import Order, _priced
-from siloquent.server.routes.answers import ledger_key_of
 from siloquent.server.tokens import Person
 
 ANALYST = Person("t", "ana", "analyst", (), 0)
