@@ -28,6 +28,7 @@ FIXES = {
     "workspace": "siloquent init DIR, or --workspace DIR",
     "unknown_name": "siloquent tables",
     "request_invalid": "siloquent tables",
+    "unanswered": "siloquent --server URL tables, to see whether it answers again",
     "kernel_invalid": "siloquent sketch plan --help",
     "installation": "siloquent doctor",
     "syntax": "siloquent tables",
