@@ -4,16 +4,22 @@
 
 PY = .venv/bin/python
 CODE = src tests benchmarks scripts
-TESTS ?= tests
+# The quick tests: those of functions, promises and generated inputs, the pages' docstrings, and a few journeys.
+JOURNEYS = $(addprefix tests/journeys/,test_frames.py test_exact_conditions.py test_kept_apart.py test_python_door.py \
+  test_refusals_before_data.py test_reuse.py test_joins.py test_money.py test_small_refusals.py test_fixes_work.py \
+  server/test_who_may.py server/test_fixes_over_http.py)
+TESTS ?= tests/unit tests/contract tests/property tests/docs $(JOURNEYS)
+QUICK = not slow and not statistical and not spark and not postgres and not web
+ALL_TESTS ?= tests
 WORKERS ?= 2
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 PINS := $(wildcard constraints/*.txt)
 
-.PHONY: help demo test check docs bench ci clean
+.PHONY: help demo test test-all check docs bench ci clean
 
 help:  ## Show the targets
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
 
 .venv/.core: pyproject.toml scripts/environment.sh $(PINS)
 	@sh scripts/environment.sh core
@@ -24,8 +30,11 @@ help:  ## Show the targets
 demo: .venv/.core  ## Install into .venv and answer private questions about three clinics
 	@.venv/bin/siloquent demo
 
-test: .venv/.dev  ## Run the tests (TESTS=tests/unit WORKERS=2 PYTEST_ARGS=...)
-	@$(PY) -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS) $(TESTS)
+test: .venv/.dev  ## Run the quick tests (TESTS=tests/unit WORKERS=2 PYTEST_ARGS=...)
+	@$(PY) -m pytest -n $(WORKERS) --dist loadgroup -m "$(QUICK)" $(PYTEST_ARGS) $(TESTS)
+
+test-all: .venv/.dev  ## Run every test, those with real databases, browsers and proxies too (ALL_TESTS=... as above)
+	@$(PY) -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS) $(ALL_TESTS)
 
 check: .venv/.dev  ## Style, types, import contracts, bans, bounds and licences
 	$(PY) -m ruff check $(CODE)

@@ -14,11 +14,16 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+import hypothesis
 import pytest
 
 from scripts.postgres import PostgresUnavailable, fresh_database, throwaway_postgres
 
 OLDEST_JAVA = 17
+MAX_QUICK_SECONDS = 10
+# An example's wall time hangs on what else the machine does, so it fails no test.
+hypothesis.settings.register_profile("steady", deadline=None)
+hypothesis.settings.load_profile("steady")
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist, which reads the groups in the same hook
@@ -27,6 +32,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """In continuous integration, fail a test that is not marked slow and is: processor time, whatever else runs."""
+    before = _cpu_seconds()
+    yield
+    taken = _cpu_seconds() - before
+    marked = any(item.get_closest_marker(name) for name in ("slow", "statistical", "spark", "web", "postgres"))
+    if os.environ.get("CI") and not marked and taken > MAX_QUICK_SECONDS:
+        pytest.fail(f"It took {taken:.0f} CPU seconds: mark it slow, or make it smaller.")
+
+
+def _cpu_seconds() -> float:
+    """Of this process and of its children that have ended."""
+    return sum(os.times()[:4])
 
 
 @pytest.fixture(scope="session")

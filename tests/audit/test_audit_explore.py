@@ -118,6 +118,7 @@ def claim(found: Plan) -> dict[str, float]:
     return {"epsilon": price} if name == "pure" else {"epsilon": epsilon_of_zcdp(price, DELTA), "delta": DELTA}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", PAIRS)
 @pytest.mark.parametrize("name", ["pure", "zcdp"])
 @pytest.mark.parametrize(("text", "error"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
@@ -166,6 +167,7 @@ def charged(found: Plan, factor: Fraction) -> Plan:
     return replace(found, chosen=replace(found.chosen, event=paid))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pure", "zcdp"])
 def test_the_largest_block_charged_for_the_sum_of_blocks_is_caught(name: str) -> None:
     found = charged(planned(BLOCKS % 4, name, "add-remove"), Fraction(1, 2))
@@ -185,6 +187,7 @@ def test_a_sum_charged_as_if_values_ended_at_half_their_bound_is_caught(name: st
     assert_caught(noise_again(found), PAIRS["add-remove"], n=MANY, **claim(found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pure", "zcdp"])
 def test_a_sum_charged_for_adding_a_row_where_one_is_replaced_is_caught(name: str) -> None:
     """The factor of two in L1, and in squared L2, that a replaced row costs."""

@@ -43,6 +43,7 @@ def test_what_is_measured_beside_earlier_answers_keeps_its_claim(name: str, adja
     assert_private(release(found), PAIRS[adjacency], n=N, **claim(found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pure", "zcdp"])
 def test_a_top_up_charged_for_its_largest_block_alone_is_caught(name: str) -> None:
     found = charged(topped(name, "add-remove"), Fraction(1, 2))

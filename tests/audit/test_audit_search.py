@@ -92,6 +92,7 @@ def claim(made: OfferPlan) -> dict[str, float]:
     return {"epsilon": price} if name == "pure" else {"epsilon": epsilon_of_zcdp(price, DELTA), "delta": DELTA}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "adjacency"), PAIRS)
 @pytest.mark.parametrize("account", [PURE, ZCDP], ids=["pure", "zcdp"])
 def test_an_offer_keeps_its_claim(account: str, unit: str, adjacency: str) -> None:
@@ -99,12 +100,14 @@ def test_an_offer_keeps_its_claim(account: str, unit: str, adjacency: str) -> No
     assert_private(release(made), PAIRS[unit, adjacency], n=MANY, **claim(made))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", OFFERS.values(), ids=OFFERS)
 def test_every_kind_of_offer_keeps_its_claim(given: dict[str, object]) -> None:
     made = planned(adjacency="replace-one", **given)
     assert_private(release(made), PAIRS["row", "replace-one"], n=MANY, **claim(made))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", [OTHER_KEY, OUTSIDE], ids=["another key", "a row without a key"])
 def test_a_row_that_changes_its_key_is_hidden(pair: tuple[Rows, Rows]) -> None:
     made = planned(adjacency="replace-one", second_moments="total")

@@ -126,6 +126,7 @@ def test_a_choice_of_cuts_keeps_its_claim() -> None:
 # Planted faults.
 
 
+@pytest.mark.slow
 def test_the_intercept_row_released_again_for_nothing_is_caught() -> None:
     """Each bin's count once more, with the noise that was priced without them."""
     found = planned("gram", features=("smoker",))
@@ -150,6 +151,7 @@ def test_noise_for_added_rows_under_replacement_is_caught() -> None:
     assert_caught(release(found), smokers("row", "replace-one"), n=2 * MANY, **claim(found))
 
 
+@pytest.mark.slow
 def test_l2_instead_of_l1_is_caught() -> None:
     from dataclasses import replace
 

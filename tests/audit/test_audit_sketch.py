@@ -69,6 +69,7 @@ def claim(found: SketchPlan) -> dict[str, float]:
     return {"epsilon": price} if name == "pure" else {"epsilon": epsilon_of_zcdp(price, DELTA), "delta": DELTA}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "adjacency"), PAIRS)
 @pytest.mark.parametrize("account", [PURE, ZCDP], ids=["pure", "zcdp"])
 def test_a_dense_sketch_keeps_its_claim(account: str, unit: str, adjacency: str) -> None:
@@ -76,6 +77,7 @@ def test_a_dense_sketch_keeps_its_claim(account: str, unit: str, adjacency: str)
     assert_private(release(found), PAIRS[unit, adjacency], n=MANY, **claim(found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hits", [1, 2])
 def test_a_sparse_sketch_keeps_its_claim(hits: int) -> None:
     found = planned(mode="sparse", hits=hits)
@@ -102,6 +104,7 @@ def test_noise_divided_by_the_number_of_rows_is_caught() -> None:
     assert_caught(with_laplace(found, wrong), PAIRS["row", "add-remove"], n=4_000, **claim(found))
 
 
+@pytest.mark.slow
 def test_half_the_scale_is_caught() -> None:
     found = planned()
     assert_caught(with_laplace(found, found.parameter / 2), PAIRS["row", "add-remove"], n=MANY, **claim(found))

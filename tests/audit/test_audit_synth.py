@@ -143,6 +143,7 @@ def test_the_report_keeps_its_price(law: str) -> None:
     assert_private(reports(noise), PAIRS["add-remove", ROW], n=1_200, **claim(*(n.event for n in noise), law=law))
 
 
+@pytest.mark.slow
 def test_a_report_priced_like_one_marginal_is_caught() -> None:
     noise = (noise_for("laplace", Fraction(2), 1), noise_for("laplace", Fraction(2), 1))
     wide = (Noise("laplace", noise[0].parameter / 4, 1), noise[1])

@@ -160,6 +160,7 @@ def steps_of(
     return add_gaussian(np.ascontiguousarray(taken.astype(np.int64) @ each), variance=variance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [Fraction(1), Fraction(1, 2), Fraction(2**64 // 10, 2**64)])
 def test_a_step_keeps_its_price_where_a_sampled_row_is_replaced(rate: Fraction) -> None:
     def release(rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
@@ -168,6 +169,7 @@ def test_a_step_keeps_its_price_where_a_sampled_row_is_replaced(rate: Fraction) 
     assert_private(release, OPPOSITE, n=40_000, **claim(rate, 1.0))
 
 
+@pytest.mark.slow
 def test_noise_for_an_added_row_where_a_sampled_row_is_replaced_is_caught() -> None:
     """Where all rows are in every sample, a quarter of the noise that replaced rows ask for."""
     rate = Fraction(1)

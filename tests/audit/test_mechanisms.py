@@ -128,6 +128,7 @@ def charged(found: Plan, **claims: float) -> None:
     assert audit(release(found), USER if found.schema.unit.kind == "user" else REPLACED, n=2 * N, **claims).refuted  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_one_row_charged_for_a_user_of_three_is_caught() -> None:
     found = planned("laplace or gaussian", table(), 3)
     wrong = replace(found, schema=table(unit=Unit("user", "who", 3)))
@@ -145,6 +146,7 @@ def test_the_row_norm_charged_for_the_column_norm_is_caught() -> None:
     assert audit(release(faulty), ADDED, n=N, **claim(faulty)).refuted  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_clamp_left_out_is_caught() -> None:
     """A sum over values that were not clamped moves by more than was paid for."""
     found = planned("sum", table(), 3)

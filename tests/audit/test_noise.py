@@ -22,12 +22,14 @@ pytestmark = pytest.mark.statistical
 CLAIMS, FAULTS = list(noise_cases.claims()), list(noise_cases.faults())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CLAIMS, ids=str)
 def test_no_claim_is_refuted(case: Case) -> None:
     found = case.audit()
     assert not found.refuted, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", FAULTS, ids=str)
 def test_a_planted_fault_is_caught(case: Case) -> None:
     found = case.audit()

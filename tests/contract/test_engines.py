@@ -40,6 +40,7 @@ class TestSpark(EngineContract):
         return spark_engine(self.session, rows)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_both_engines_count_the_same_rows_of_every_user(spark_session: Any) -> None:
     schema, rows = clinic_schema(unit=USERS), visits(2_000, seed=3)
@@ -52,6 +53,7 @@ def test_both_engines_count_the_same_rows_of_every_user(spark_session: Any) -> N
     assert seen[0] == seen[1]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_table_of_the_catalogue_is_a_source(spark_session: Any) -> None:
     spark_session.createDataFrame(visits(50)).createOrReplaceTempView("visits_of_the_catalogue")

@@ -51,6 +51,7 @@ def test_no_user_counts_more_often_than_declared() -> None:
     assert found == sum(users.values())
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("given", CASES.values(), ids=CASES)
 def test_spark_and_duckdb_give_the_same_sums(given: dict[str, Any], spark_session: Any) -> None:

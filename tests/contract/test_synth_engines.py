@@ -55,6 +55,7 @@ def test_spark_and_duckdb_count_the_same_marginals(spark_session: Any) -> None:
     assert all((a == b).all() for a, b in zip(here, there, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_and_duckdb_count_the_same_right_answers(spark_session: Any) -> None:
     assert right(DuckDBEngine(arrow=FRAME)).tolist() == right(on_spark(spark_session)).tolist()

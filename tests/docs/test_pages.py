@@ -25,6 +25,7 @@ def parameters() -> list[object]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", parameters())
 def test_the_page_runs(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     text = PAGES[name].read_text("utf-8")

@@ -186,6 +186,7 @@ def test_a_new_version_is_said_once_and_nothing_more_is_told(kind: str, tmp_path
     assert not [one for one in place.session.check("people").findings if one.kind == "source_changed"]
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.one_of(st.sampled_from(["A", "B", "C"]), st.just("raise"), st.just("ask")), min_size=3, max_size=8))
 @example(["A", "ask", "B", "ask", "A", "ask", "ask", "B", "ask"])

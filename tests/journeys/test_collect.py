@@ -52,6 +52,7 @@ def fits(done: Done, kind: str) -> dict[str, object]:
     return document
 
 
+@pytest.mark.slow
 def test_three_devices_report_and_the_collector_counts(person: Person, types: Types, designed: Done) -> None:
     assert fits(designed, "collect-design")["epsilon"] == "8"
     assert oct((person.folder / "shop.key").stat().st_mode)[-3:] == "600"
@@ -96,6 +97,7 @@ def many(person: Person, types: Types, designed: Done) -> None:
     assert types("collect", "ingest", "./shop.json", "./profile.bin", "./orders.bin").status == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("many")
 def test_many_devices_answer_questions_with_error_bars(person: Person, types: Types) -> None:
     sql = "SELECT region, AVG(amount), COUNT(*) FROM orders JOIN profile USING (user) WHERE age < 20 GROUP BY region"
@@ -164,6 +166,7 @@ def test_a_changed_document_is_refused(person: Person, types: Types) -> None:
     assert "was changed" in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("designed")
 def test_reports_of_another_epoch_are_counted_as_such(person: Person, types: Types) -> None:
     os.rename(person.folder / "shop.json", person.folder / "old.json")
@@ -175,6 +178,7 @@ def test_reports_of_another_epoch_are_counted_as_such(person: Person, types: Typ
     assert (counters["accepted"], counters["wrong_digest"]) == (0, 3)
 
 
+@pytest.mark.slow
 def test_devices_add_what_public_tables_say_and_a_missing_table_is_named(person: Person, types: Types) -> None:
     from unit.collect.test_star import PRODUCTS, SALES
 
@@ -194,6 +198,7 @@ def test_devices_add_what_public_tables_say_and_a_missing_table_is_named(person:
     assert len((person.folder / "s.bin").read_bytes()) == 40
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("designed")
 def test_one_memory_for_a_collection_and_epoch_in_whatever_file_its_document_is(person: Person, types: Types) -> None:
     def perturb(document: str, out: str) -> Done:
@@ -217,6 +222,7 @@ def test_one_memory_for_a_collection_and_epoch_in_whatever_file_its_document_is(
     assert (person.folder / "one.bin").read_bytes() == (person.folder / "three.bin").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("designed")
 def test_a_document_whose_thresholds_reveal_more_than_it_says_gets_no_report(person: Person, types: Types) -> None:
     plain = json.loads((person.folder / "shop.json").read_text())

@@ -77,6 +77,7 @@ def test_every_aggregate_is_answered_within_its_interval(
 QUARTILES = "SELECT ward, QUANTILE(age, 0.25), MEDIAN(age), QUANTILE(age, 0.75) FROM visits GROUP BY ward"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("accountant", "unit", "adjacency"), SETTINGS)
 def test_quartiles_cost_one_measurement_that_later_questions_draw_from(
     tmp_path: Path, accountant: str, unit: str, adjacency: str

@@ -20,6 +20,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Person, Done]:
     return Person(folder / "demo-clinic"), Person(folder).types("demo")
 
 
+@pytest.mark.slow
 def test_every_step_shows_its_command_and_the_story_ends_well(told: tuple[Person, Done]) -> None:
     _, done = told
     assert done.status == 0
@@ -30,6 +31,7 @@ def test_every_step_shows_its_command_and_the_story_ends_well(told: tuple[Person
     assert "what to type next" in done.out[at:]
 
 
+@pytest.mark.slow
 def test_prices_answers_receipts_refusals_and_the_ledger_are_shown(told: tuple[Person, Done]) -> None:
     _, done = told
     for words in (
@@ -58,6 +60,7 @@ def test_the_answers_are_near_the_truth_of_the_generated_rows(told: tuple[Person
         assert truth[ward] - left_out - 600 < count < truth[ward] + 600
 
 
+@pytest.mark.slow
 def test_what_it_suggests_next_works(told: tuple[Person, Done]) -> None:
     person, done = told
     lines = done.out[done.out.index("what to type next") :].splitlines()
@@ -70,6 +73,7 @@ def test_what_it_suggests_next_works(told: tuple[Person, Done]) -> None:
     assert person.types("ledger", "verify", "--checkpoint", "../checkpoint.json").status == 0
 
 
+@pytest.mark.slow
 def test_the_quick_demo_is_the_first_answer_alone(tmp_path: Path) -> None:
     done = Person(tmp_path).types("demo", "--quick", "--folder", "mine")
     assert done.status == 0

@@ -13,6 +13,7 @@ from siloquent.cli.kinds import json_schema
 TRUTH = {"A": 1200, "B": 900, "=1+1": 600, "icu": 300}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_person_gets_from_nothing_to_a_verified_ledger(tmp_path: Path, kind: str) -> None:
     outside = Person(tmp_path)
@@ -54,6 +55,7 @@ def test_a_person_gets_from_nothing_to_a_verified_ledger(tmp_path: Path, kind: s
     assert "as they were written" in verified.out
 
 
+@pytest.mark.slow
 def test_the_fix_of_a_refusal_can_be_pasted_and_fits(owner: Person) -> None:
     import shlex
 

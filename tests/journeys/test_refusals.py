@@ -353,6 +353,7 @@ def test_an_allowed_price_that_is_no_number_is_refused(limit: str, ready: Types,
     refused(ready("ask", WARDS, "--max-cost", limit, "--json"), owner, 2, "request_invalid", "", "", head, spent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", [(), ("--json",)], ids=["words", "json"])
 def test_nothing_is_spent_where_nobody_can_say_yes(flag: tuple[str, ...], owner: Person) -> None:
     owner.types("explain", WARDS)
@@ -371,6 +372,7 @@ def pasted(fix: str) -> tuple[str, ...]:
     return tuple(words)
 
 
+@pytest.mark.slow
 def test_what_nobody_agreed_to_can_be_pasted_with_its_key_and_is_free_then(owner: Person) -> None:
     question = owner.folder / "wards.sql"
     question.write_text(WARDS)
@@ -467,6 +469,7 @@ def test_a_changed_release_fails_its_verification(ready: Types, owner: Person) -
     assert ready("release", "show", asked["id"]).status == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 def test_a_full_disk_behind_standard_output_costs_nothing_twice(owner: Person) -> None:
     import subprocess

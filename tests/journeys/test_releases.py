@@ -125,6 +125,7 @@ def leaves(plain: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
         yield from leaves(value, *path, key)
 
 
+@pytest.mark.slow
 def test_every_changed_value_of_a_manifest_is_found(types: Types, owner: Person, answer: dict[str, Any]) -> None:
     file = owner.folder / "releases" / answer["id"] / "manifest.json"
     text = file.read_text()

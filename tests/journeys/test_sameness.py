@@ -35,6 +35,7 @@ PARTS = 4
 ROWS = Setting("pure", "row", "add-remove", "typed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_verb_shows_which_of_two_neighbours_it_was_asked_of(part: int, tmp_path: Path) -> None:
     assert len(ENOUGH) >= 200
@@ -43,6 +44,7 @@ def test_no_verb_shows_which_of_two_neighbours_it_was_asked_of(part: int, tmp_pa
     assert found.codes == CODES
 
 
+@pytest.mark.slow
 def test_every_question_is_answered_alike(tmp_path: Path) -> None:
     chosen = [pair for pair in pairs(SETTINGS[-2:-1]) if "NULL everywhere" in pair.name or "huge" in pair.name]
     assert compare(chosen, tmp_path).differences == []
@@ -289,6 +291,7 @@ def typed(
     return both
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("base", "nasty"),
     [

@@ -42,6 +42,7 @@ def office(prepared: Path) -> Person:
     return Person(prepared)
 
 
+@pytest.mark.slow
 def test_the_price_of_an_offer_is_shown_first_and_costs_nothing(office: Person) -> None:
     before = office.spent("air@1")
     document = office.types(*OFFER, "--explain", "--json").document
@@ -53,6 +54,7 @@ def test_the_price_of_an_offer_is_shown_first_and_costs_nothing(office: Person) 
     assert office.spent("air@1") == before
 
 
+@pytest.mark.slow
 def test_who_names_no_key_is_told_how_offers_and_requests_are_free_the_second_time(office: Person) -> None:
     request = ("search", "find", "lungs", "--target", "score", "--features", "age", "--by", "postcode")
     for words, table in ((OFFER, "air"), ((*request, "--epsilon", "1", "-o", "found.json"), "lungs")):
@@ -63,6 +65,7 @@ def test_who_names_no_key_is_told_how_offers_and_requests_are_free_the_second_ti
     assert "Again, for free" not in office.types(*request).err  # local scoring costs nothing anyway
 
 
+@pytest.mark.slow
 def test_what_cannot_work_is_said_before_it_is_paid_for(office: Person) -> None:
     before = office.spent("air@1")
     faint = (*OFFER[:8], "0.01")
@@ -73,6 +76,7 @@ def test_what_cannot_work_is_said_before_it_is_paid_for(office: Person) -> None:
     assert office.spent("air@1") == before
 
 
+@pytest.mark.slow
 def test_an_offer_under_its_key_is_free_the_second_time_and_verifies(office: Person) -> None:
     before = office.spent("air@1")
     again = office.types(*OFFER, "--key", "air", "--yes", "--json").document
@@ -91,6 +95,7 @@ def test_the_catalogue_says_what_fits_a_table(office: Person) -> None:
     assert [(one["own"], one["contained"]) for one in document["fitting"]] == [("postcode", 1.0)] * 3
 
 
+@pytest.mark.slow
 def test_what_explains_the_target_is_found_for_nothing_and_joins_ones_own_rows(office: Person) -> None:
     before = office.head()
     done = office.types(*FIND, "-o", "plan.json", "--json")
@@ -110,6 +115,7 @@ def test_what_explains_the_target_is_found_for_nothing_and_joins_ones_own_rows(o
     assert (taken.status, "is there already" in taken.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_platform_scoring_has_a_price_and_a_key(office: Person) -> None:
     words = ("search", "find", "lungs", "--target", "score", "--features", "age", "--by", "postcode", "--epsilon", "1")
     assert "nobody is here to agree" in office.types(*words).err

@@ -36,6 +36,7 @@ def walk(types: Callable[..., Done]) -> None:
     assert (verified.status, verified.document["ok"]) == (0, True)
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_a_person_asks_a_postgres_table_through_a_postgres_ledger(tmp_path: Path, postgres_dsn: str) -> None:
     import psycopg

@@ -59,6 +59,7 @@ def spent(folder: Path) -> int:
         return 0
 
 
+@pytest.mark.slow
 def test_three_clinics_release_ask_and_learn(silos: dict[str, Path], at: Types) -> None:
     priced = at("north", *RELEASE, "--explain")
     assert priced.status == 0

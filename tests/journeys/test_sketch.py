@@ -65,6 +65,7 @@ def test_without_a_yes_nothing_is_built(owner: Person, types: Types) -> None:
     assert spent(owner) == 0
 
 
+@pytest.mark.slow
 def test_build_ask_map_and_show(owner: Person, types: Types, points: Path) -> None:
     built = types(*BUILD, "--label", "ward", "--yes", "-o", "map", "--json")
     assert built.status == 0, built
@@ -142,6 +143,7 @@ def test_numbers_of_records_are_shown_with_their_own_noise(owner: Person, types:
     assert deviation == pytest.approx(math.sqrt(made.size_variance), rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["./here", "among"])
 def test_the_next_command_after_a_build_can_be_pasted(owner: Person, output: str) -> None:
     elsewhere = Person(owner.folder.parent)

@@ -161,6 +161,7 @@ def test_a_run_that_was_killed_goes_on_without_paying_twice(owner: Person, types
     assert not list((owner.folder / "runs").rglob("*.npz"))
 
 
+@pytest.mark.slow
 def test_an_owner_compares_the_output_with_the_truth_and_nobody_else_does(owner: Person, types: Types) -> None:
     made = types(*RUN, "--targets", "ward", "--yes", "--json").document
     release = Path(made["release"]).name

@@ -98,6 +98,7 @@ def test_draft_asks_whether_the_rows_are_public(owner: Person) -> None:
     assert "lo = " in shown
 
 
+@pytest.mark.slow
 def test_a_new_epoch_asks_for_the_sentence(owner: Person) -> None:
     owner.types("ask", WARDS, "--yes")
     status, shown = at_terminal(owner.folder, "epoch", "open", "visits", answer="yes\n")

@@ -7,6 +7,7 @@ import pytest
 from journeys.clinic import WARDS, Person, Types
 
 
+@pytest.mark.slow
 def test_a_question_can_come_from_a_file_or_standard_input(owner: Person) -> None:
     (owner.folder / "question.sql").write_text(f"{WARDS}\n")
     plain = owner.types("explain", WARDS, "--json").document
@@ -41,6 +42,7 @@ def test_options_may_stand_before_or_behind_the_command(owner: Person, types: Ty
     assert types("--analyst", "bo", "explain", WARDS, "--json", "--analyst", "ana").document == before
 
 
+@pytest.mark.slow
 def test_a_workspace_can_be_named_from_anywhere(owner: Person) -> None:
     elsewhere = Person(owner.folder.parent)
     assert elsewhere.types("tables").status == 2

@@ -221,6 +221,7 @@ def test_no_release_costs_more_than_its_budget(setting: Setting, tmp_path: Path)
     assert planned >= 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", [SETTINGS[i] for i in (0, 3, 5, 6)], ids=lambda one: "-".join(map(str, one)))
 def test_a_budget_of_all_that_is_left_is_granted(setting: Setting, tmp_path: Path) -> None:
     """The account's whole budget is asked for, by a number that is no whole number of units."""

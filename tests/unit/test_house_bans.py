@@ -67,6 +67,7 @@ def test_a_harmless_or_marked_line_is_left_alone(source: str, path: str) -> None
     assert [str(found) for found in static_bans.scan_source(path, source)] == []
 
 
+@pytest.mark.slow
 def test_the_library_holds_nothing_banned() -> None:
     assert [str(found) for found in static_bans.scan_package(ROOT / "src" / "siloquent")] == []
 

@@ -90,6 +90,7 @@ def found(library: dict[str, ast.Module]) -> list[Planted]:
     return list(everything(SOURCE, library))
 
 
+@pytest.mark.slow
 def test_every_change_of_the_library_is_another_program_in_one_place(
     library: dict[str, ast.Module], found: list[Planted]
 ) -> None:
@@ -117,6 +118,7 @@ def test_a_sample_is_the_same_each_time_and_has_its_share_of_each_place(found: l
     assert {str(one) for one in drawn if one.file != drawn[0].file} <= {str(one) for one in sample(rest)}
 
 
+@pytest.mark.slow
 def test_measure_rooms_plans_privacy_ledger_and_federation_are_places(library: dict[str, ast.Module]) -> None:
     for file in library:
         folders = file.split("/")
@@ -209,6 +211,7 @@ NOTICED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOTICED)
 def test_a_fault_is_noticed_and_leaves_no_trace(clean_copy: Path, library: dict[str, ast.Module], name: str) -> None:
     (fault,) = (one for one in named() if one.name == name)
@@ -221,6 +224,7 @@ def test_a_fault_is_noticed_and_leaves_no_trace(clean_copy: Path, library: dict[
     assert file.read_text("utf-8") == text
 
 
+@pytest.mark.slow
 def test_a_test_that_fails_without_the_fault_does_not_count(
     clean_copy: Path, library: dict[str, ast.Module], tmp_path: Path
 ) -> None:

@@ -117,6 +117,7 @@ def told(spec: Any) -> None:
     hash(type(spec))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SPECS, ids=lambda kind: kind.__name__)
 def test_a_spec_is_built_or_refused_whatever_its_fields_are_given(kind: type) -> None:
     given = SPECS[kind]
@@ -152,6 +153,7 @@ def test_a_refusal_names_the_field_what_it_takes_and_what_it_got(make: Callable[
     assert refused.value.fix
 
 
+@pytest.mark.slow
 def test_lists_and_numbers_of_arrays_are_what_they_stand_for() -> None:
     spec = OfferSpec("t", ["a", "b"], [KeyOf("k")], budget=BUDGET, norm_cut=np.float64(2.0), order=np.int64(2))  # type: ignore[arg-type]
     same = OfferSpec("t", ("a", "b"), (KeyOf("k"),), budget=BUDGET, norm_cut=2.0)

@@ -107,6 +107,7 @@ def test_nodes_on_layers_that_were_not_planned_are_refused() -> None:
         supports_query(collection(FINE), 0, {0: range(30_000)})
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_gives_the_same_numbers_from_the_same_text(store: ReportStore, spark_session: Any) -> None:
     for name, at in (("first", 0), ("second", 1), ("reports", 1)):

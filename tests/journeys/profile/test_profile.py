@@ -42,6 +42,7 @@ def report(prepared: tuple[Path, dict[str, Any]]) -> dict[str, Any]:
     return prepared[1]
 
 
+@pytest.mark.slow
 def test_what_was_built_into_the_tables_is_found_and_nothing_else(report: dict[str, Any]) -> None:
     assert list(faults(report, json_schema("fd-report"))) == []
     assert {(lhs[0], rhs) for lhs, rhs in report["ufd"]} == set(EVERYWHERE)
@@ -51,6 +52,7 @@ def test_what_was_built_into_the_tables_is_found_and_nothing_else(report: dict[s
     assert report["canaries"]["failed"] == 0
 
 
+@pytest.mark.slow
 def test_each_clinics_ledger_says_what_was_revealed(office: Person) -> None:
     for silo in SILOS:
         there = Person(office.folder / "silos" / silo)
@@ -60,6 +62,7 @@ def test_each_clinics_ledger_says_what_was_revealed(office: Person) -> None:
         assert there.types("ledger", "verify").status == 0
 
 
+@pytest.mark.slow
 def test_a_plan_says_what_would_be_shown_and_touches_nothing(office: Person) -> None:
     document = office.types("profile", "plan", "prices.toml", "--json").document
     assert list(faults(document, json_schema("fd-plan"))) == []
@@ -70,6 +73,7 @@ def test_a_plan_says_what_would_be_shown_and_touches_nothing(office: Person) -> 
     assert office.types(*RUN, "--explain").out == words
 
 
+@pytest.mark.slow
 def test_a_report_is_shown_and_verified_and_an_edited_one_is_not(
     office: Person, report: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -94,6 +98,7 @@ def test_a_report_is_shown_and_verified_and_an_edited_one_is_not(
     file.write_text(text)
 
 
+@pytest.mark.slow
 def test_a_rule_of_all_is_adopted_once_and_a_rule_of_the_house_is_refused(office: Person) -> None:
     words = ("profile", "adopt", "rules", "--table", "prices", "--yes")
     done = office.types(*words, "--pick", "supplier -> city", "--json")
@@ -111,6 +116,7 @@ def test_a_rule_of_all_is_adopted_once_and_a_rule_of_the_house_is_refused(office
     assert "is no dependency" in office.types(*words, "--pick", "city").err
 
 
+@pytest.mark.slow
 def test_an_owner_profiles_the_own_rows_and_an_analyst_may_not(office: Person) -> None:
     document = office.types("profile", "local", "prices", "--max-lhs", "1", "--json").document
     assert list(faults(document, json_schema("fd-local"))) == []
@@ -139,6 +145,7 @@ def test_what_is_about_a_federation_asks_for_its_bundle(office: Person, words: t
     assert (refused.status, "Fix: --bundle DIR" in refused.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_nothing_is_revealed_without_a_yes(office: Person) -> None:
     refused = office.types(*RUN)
     assert refused.status == 2

@@ -110,18 +110,21 @@ def test_a_budget_that_is_gone_says_what_was_asked_and_what_is_left(tmp_path: Pa
     assert (never.status_code, never.json()["code"]) == (422, "accuracy_unreachable")
 
 
+@pytest.mark.slow
 def test_neighbouring_tables_are_told_apart_by_no_status_header_or_text(tmp_path: Path) -> None:
     filed = [one for one in pairs(SOME_SETTINGS, each=1) if one.one.setting.in_a_file]
     found = compare_over_http(filed[:: len(filed) // 3][:3], tmp_path / "pairs")
     assert (found.pairs, found.differences) == (3, [])
 
 
+@pytest.mark.slow
 def test_that_comparison_would_show_another_price(tmp_path: Path) -> None:
     sides = {one.one.setting: one.one for one in pairs(SETTINGS[:12]) if one.one.setting.layout == "csv"}
     one, *_, other = sides.values()
     assert compare_over_http([Pair("two tables", one, other)], tmp_path / "pairs").differences
 
 
+@pytest.mark.slow
 def test_answers_of_small_counts_leave_at_whole_slots(tmp_path: Path) -> None:
     with serving(clinic_workspace(tmp_path / "slots"), slot_counts_ms=400) as slow:
         slow.ask("ana", WARDS, "warm")

@@ -82,6 +82,7 @@ def test_tables_history_releases_and_money_are_listed(at: Any) -> None:
         assert (status, "visits" in out or "ward" in out) == (0, True), words
 
 
+@pytest.mark.slow
 def test_a_job_is_started_awaited_and_fetched(at: Any, tmp_path: Path) -> None:
     spec = tmp_path / "map.toml"
     spec.write_text(

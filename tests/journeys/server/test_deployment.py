@@ -184,6 +184,7 @@ def test_an_image_is_built_of_the_package_alone_and_says_how_it_is() -> None:
             Settings(host="0.0.0.0", trusted_proxy=wrong)
 
 
+@pytest.mark.slow
 def test_behind_a_proxy_plain_http_is_taken_from_it_and_this_machine_alone(tmp_path: Path) -> None:
     """Another machine's connection is closed before a byte is read: 127.0.0.2 stands for the proxy and for others."""
     folder = clinic_workspace(tmp_path / "w")

@@ -43,6 +43,7 @@ def operations(served: Served) -> list[schemathesis.APIOperation]:
     return [found.ok() for found in schema.get_all_operations()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["ana", "owner", "devices"])
 def test_generated_requests_are_answered_as_described_or_refused_as_problems(served: Served, who: str) -> None:
     served.ask("ana", "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200", "described")

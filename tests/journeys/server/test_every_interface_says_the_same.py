@@ -209,6 +209,7 @@ def ask(served: Served, typed: Typed, tmp_path: Path) -> Iterator[Callable[[str,
         yield asked
 
 
+@pytest.mark.slow
 def test_every_interface_has_the_same_lines_and_digits(ask: Callable[[str, str], Told]) -> None:
     chance, labels = random.Random(4), set()
     asked = [question(chance) for _ in range(8)]
@@ -231,6 +232,7 @@ def without_holds(place: Any) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 def test_an_interface_that_leaves_a_line_out_is_seen(ask: Callable[[str, str], Told]) -> None:
     sql = "SELECT ward, SUM(cost) FROM visits GROUP BY ward ERROR {} REUSE ANY"
     ask(sql.format(20_000), "first")

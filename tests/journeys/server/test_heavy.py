@@ -97,6 +97,7 @@ def everything_else(served: Served, release: str) -> list[tuple[str, int]]:
     return seen
 
 
+@pytest.mark.slow
 def test_an_answer_that_nobody_waits_for_holds_its_own_persons_turn_and_no_others(tmp_path: Path) -> None:
     with serving(clinic_workspace(tmp_path / "w"), answer_seconds=3) as served:
         with measuring_waits() as (begun, goes_on), ThreadPoolExecutor(2) as pool:
@@ -153,6 +154,7 @@ def test_questions_of_too_many_conditions_are_refused_before_they_are_planned(se
         assert (found.json()["code"], "too many" in found.json()["detail"]) == ("request_invalid", True)
 
 
+@pytest.mark.slow
 def test_planners_end_with_their_server_whatever_ends_it(tmp_path: Path) -> None:
     folder = clinic_workspace(tmp_path / "w")
     store = Store(folder / "server.sqlite")

@@ -38,6 +38,7 @@ def ended(client: httpx.Client, job: str) -> dict[str, Any]:
     raise AssertionError(f"the job is still {found['state']}")
 
 
+@pytest.mark.slow
 def test_a_sketch_is_built_as_a_job_and_asked_for_nothing(served: Served) -> None:
     with served.client("ana") as ana, served.client("bo") as bo:
         made = start(ana, "map")
@@ -67,6 +68,7 @@ def test_a_job_that_cannot_be_done_says_why_as_a_problem(served: Served) -> None
         )
 
 
+@pytest.mark.slow
 def test_a_job_outlives_its_server_and_is_paid_once(tmp_path: Path) -> None:
     folder = clinic_workspace(tmp_path / "w")
     with serving(folder) as first, first.client("ana") as client:
@@ -82,6 +84,7 @@ def test_a_job_outlives_its_server_and_is_paid_once(tmp_path: Path) -> None:
     assert [one["kind"] for one in entries].count("reserve") == 1
 
 
+@pytest.mark.slow
 def test_a_cancelled_job_is_ended_and_says_so(tmp_path: Path) -> None:
     with serving(clinic_workspace(tmp_path / "w"), jobs=1) as served, served.client("ana") as client:
         jobs = [start(client, f"k{i}").json()["id"] for i in range(2)]
@@ -97,6 +100,7 @@ def test_a_job_names_no_file_of_the_server(served: Served, word: str) -> None:
     assert (found.status_code, found.json()["code"]) == (422, "request_invalid")
 
 
+@pytest.mark.slow
 def test_a_synthetic_table_is_made_as_a_job_and_downloaded(served: Served) -> None:
     body = {"task": "synth", "spec": {"table": "visits", "budget": {"epsilon": "20"}, "columns": ["age", "ward"]}}
     with served.client("ana") as client:
@@ -134,6 +138,7 @@ def process_of(served: Served) -> int:
     raise AssertionError("no job has begun")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
 def test_a_job_whose_process_is_killed_is_done_all_the_same(tmp_path: Path, sent: signal.Signals) -> None:
     with serving(clinic_workspace(tmp_path / "w")) as served, served.client("ana") as client:
@@ -143,6 +148,7 @@ def test_a_job_whose_process_is_killed_is_done_all_the_same(tmp_path: Path, sent
         assert entries_of(client).count("reserve") == 1
 
 
+@pytest.mark.slow
 def test_a_job_that_is_killed_each_time_fails_and_its_key_starts_it_again(tmp_path: Path) -> None:
     with serving(clinic_workspace(tmp_path / "w")) as served, served.client("ana") as client:
         job = start(client, "hopeless").json()["id"]
@@ -160,6 +166,7 @@ def test_a_job_that_is_killed_each_time_fails_and_its_key_starts_it_again(tmp_pa
         assert entries_of(client).count("reserve") == 1
 
 
+@pytest.mark.slow
 def test_a_cancelled_job_runs_when_it_is_sent_again(tmp_path: Path) -> None:
     with serving(clinic_workspace(tmp_path / "w")) as served, served.client("ana") as ana:
         job = start(ana, "again").json()["id"]
@@ -169,6 +176,7 @@ def test_a_cancelled_job_runs_when_it_is_sent_again(tmp_path: Path) -> None:
         assert ended(ana, job)["state"] == "done"
 
 
+@pytest.mark.slow
 def test_two_servers_over_one_folder_do_a_job_once(tmp_path: Path) -> None:
     folder = clinic_workspace(tmp_path / "w")
     with serving(folder) as first, serving(folder) as second, first.client("ana") as client:
@@ -179,6 +187,7 @@ def test_two_servers_over_one_folder_do_a_job_once(tmp_path: Path) -> None:
         assert second.app.state.house.jobs.runner.is_well
 
 
+@pytest.mark.slow
 def test_a_locked_store_delays_jobs_and_is_said(tmp_path: Path) -> None:
     folder = clinic_workspace(tmp_path / "w")
     with serving(folder) as served, served.client("ana") as client, served.client("watcher") as watcher:
@@ -199,6 +208,7 @@ def test_a_locked_store_delays_jobs_and_is_said(tmp_path: Path) -> None:
         assert watcher.get("/readyz").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_job_beyond_its_time_is_ended(tmp_path: Path) -> None:
     with serving(clinic_workspace(tmp_path / "w"), job_seconds=1) as served, served.client("ana") as client:
         body = {"task": "synth", "spec": {"table": "visits", "budget": {"epsilon": "20"}}}
@@ -223,6 +233,7 @@ def test_a_misspelt_spec_is_refused_before_it_is_queued(served: Served) -> None:
         assert "kernels" in found.json()["detail"]
 
 
+@pytest.mark.slow
 def test_a_token_for_some_tables_sees_no_job_on_others(served: Served) -> None:
     text = served.app.state.house.tokens.create("ana", "analyst", tables=("elsewhere",))
     with served.client("ana") as ana, served.client("nobody", Authorization=f"Bearer {text}") as narrow:

@@ -126,6 +126,7 @@ def test_an_upload_above_its_limit_leaves_nothing_behind(tmp_path: Path) -> None
         assert list((served.folder / "uploads").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_file_that_unpacks_to_gigabytes_is_refused_and_an_honest_one_is_kept(served: Served, tmp_path: Path) -> None:
     honest = pa.table({"ward": ["A", "B"] * 500, "visits": [[1]] * 1_000})
     trap = pa.table({"ward": ["A" * 60_000] * 20_000})

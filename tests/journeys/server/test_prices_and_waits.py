@@ -68,6 +68,7 @@ def ends(served: Served, number: str) -> None:
     served.app.state.house.store.write("UPDATE job SET state = 'done', done = 3, steps = 3 WHERE id = ?", number)
 
 
+@pytest.mark.slow
 def test_a_wait_ends_with_the_job_or_with_its_time(served: Served) -> None:
     queued(served, "j-wait")
     with served.client("ana") as ana:

@@ -36,6 +36,7 @@ BACK_TO_THE_FIRST = (
 )
 
 
+@pytest.mark.slow
 def test_an_older_servers_workspace_is_led_forward_by_one_command(tmp_path: Path) -> None:
     folder = clinic_workspace(tmp_path / "clinic")
     with serving(folder) as served:

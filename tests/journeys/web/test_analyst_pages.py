@@ -25,6 +25,7 @@ def reserves(served: Served) -> int:
     return sum(one["kind"] == "reserve" for one in found)
 
 
+@pytest.mark.slow
 def test_a_form_that_is_sent_twice_is_charged_once(visit: Visit, served: Served) -> None:
     page = visit("ana")
     price(page, f"{WARDS} REUSE NONE", error="177")
@@ -38,6 +39,7 @@ def test_a_form_that_is_sent_twice_is_charged_once(visit: Visit, served: Served)
     assert reserves(served) == before + 1
 
 
+@pytest.mark.slow
 def test_what_is_computed_from_earlier_answers_says_that_it_costs_nothing(visit: Visit) -> None:
     page = visit("ana")
     for error, paid in (("176", "Paid"), ("900", "It cost nothing: it was computed from earlier answers.")):
@@ -49,6 +51,7 @@ def test_what_is_computed_from_earlier_answers_says_that_it_costs_nothing(visit:
         page.get_by_text(paid).first.wait_for()
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_too_small_says_what_would_fit(browser: Any, tmp_path: Path) -> None:
     with serving(clinic_workspace(tmp_path / "poor", toml=TOML)) as poor:
         context = browser.new_context(base_url=poor.address)
@@ -89,6 +92,7 @@ def test_a_token_that_is_revoked_ends_its_pages(visit: Visit, served: Served) ->
     page.wait_for_url("**/login")
 
 
+@pytest.mark.slow
 def test_a_job_that_cannot_be_done_says_why_and_how_to_mend_it(visit: Visit) -> None:
     page = visit("ana")
     page.goto("/jobs")
@@ -103,6 +107,7 @@ def test_a_job_that_cannot_be_done_says_why_and_how_to_mend_it(visit: Visit) -> 
         pass
 
 
+@pytest.mark.slow
 def test_a_job_shows_its_steps_while_it_runs(visit: Visit, served: Served) -> None:
     store = served.app.state.house.store
     store.write(
@@ -133,6 +138,7 @@ def test_a_spec_that_is_none_starts_nothing_or_fails_in_words(visit: Visit, serv
     page.get_by_text("To mend it").wait_for(timeout=240_000)
 
 
+@pytest.mark.slow
 def test_a_release_is_downloaded_as_it_was_written(visit: Visit, served: Served) -> None:
     release = served.ask("ana", f"{WARDS} ERROR 179", "downloaded").json()["id"]
     page = visit("ana")
@@ -142,6 +148,7 @@ def test_a_release_is_downloaded_as_it_was_written(visit: Visit, served: Served)
     assert Path(waited.value.path()).read_bytes().startswith(b"PAR1")
 
 
+@pytest.mark.slow
 def test_a_collection_shows_what_became_of_reports_and_estimates_with_errors(browser: Any, tmp_path: Path) -> None:
     with collecting(tmp_path / "w", devices=200) as (served, data):
         with served.client("devices") as sender:

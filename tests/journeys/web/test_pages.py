@@ -22,6 +22,7 @@ def price(page: Any, sql: str, *, error: str = "200") -> None:
     page.wait_for_load_state("load")
 
 
+@pytest.mark.slow
 def test_an_analyst_sees_the_price_then_the_answer_then_asks_again_for_nothing(visit: Visit) -> None:
     page = visit("ana")
     price(page, f"{WARDS} REUSE NONE")
@@ -40,6 +41,7 @@ def test_an_analyst_sees_the_price_then_the_answer_then_asks_again_for_nothing(v
     assert page.locator("main table").inner_text() == first
 
 
+@pytest.mark.slow
 def test_a_label_that_looks_like_markup_or_a_formula_is_shown_as_text(visit: Visit) -> None:
     page = visit("ana")
     price(page, WARDS)
@@ -69,6 +71,7 @@ def test_the_slider_says_its_ends_and_moves_the_error(visit: Visit) -> None:
     assert page.get_by_label("How exact: at most this many rows off").input_value() == "1000"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "paths"),
     [
@@ -89,6 +92,7 @@ def test_every_page_is_free_of_barriers(visit: Visit, name: str, paths: list[str
             assert page.locator("main").count() == 1
 
 
+@pytest.mark.slow
 def test_the_login_page_is_free_of_barriers_and_a_wrong_token_says_so(visit: Visit) -> None:
     page = visit(None, expects=(403,))
     page.goto("/budget")
@@ -118,6 +122,7 @@ def test_logging_out_ends_the_session(visit: Visit) -> None:
     page.wait_for_url("**/login")
 
 
+@pytest.mark.slow
 def test_an_owner_makes_a_token_that_is_shown_once_and_revokes_it(visit: Visit, served: Served) -> None:
     page = visit("owner")
     page.goto("/tokens")
@@ -131,6 +136,7 @@ def test_an_owner_makes_a_token_that_is_shown_once_and_revokes_it(visit: Visit, 
     assert served.app.state.house.tokens.person(text) is None
 
 
+@pytest.mark.slow
 def test_an_owner_checks_rows_and_edits_a_declaration_with_the_place_of_a_fault_named(
     visit: Visit, served: Served
 ) -> None:
@@ -148,6 +154,7 @@ def test_an_owner_checks_rows_and_edits_a_declaration_with_the_place_of_a_fault_
         pass
 
 
+@pytest.mark.slow
 def test_an_auditor_verifies_the_chain_and_sees_no_value(visit: Visit) -> None:
     analyst = visit("ana")
     price(analyst, WARDS)
@@ -165,6 +172,7 @@ def test_an_auditor_verifies_the_chain_and_sees_no_value(visit: Visit) -> None:
     page.get_by_role("heading", name="Not Found").wait_for()
 
 
+@pytest.mark.slow
 def test_an_owner_shares_a_release_and_another_analyst_sees_it(visit: Visit, served: Served) -> None:
     release = served.ask("ana", f"{WARDS} ERROR 123", "shared-in-a-page").json()["id"]
     owner, bo = visit("owner"), visit("bo", expects=(404,))
@@ -176,6 +184,7 @@ def test_an_owner_shares_a_release_and_another_analyst_sees_it(visit: Visit, ser
     bo.get_by_role("heading", name=f"Release {release}").wait_for()
 
 
+@pytest.mark.slow
 def test_a_job_is_started_followed_and_ends_with_a_release(visit: Visit) -> None:
     page = visit("ana")
     page.goto("/jobs")
@@ -211,6 +220,7 @@ def test_everything_can_be_asked_without_a_mouse(visit: Visit) -> None:
     page.locator("[data-focus]:focus").wait_for()
 
 
+@pytest.mark.slow
 def test_everything_can_be_asked_without_javascript(visit: Visit) -> None:
     page = visit("ana", java_script_enabled=False)
     price(page, f"{WARDS} ERROR 210")

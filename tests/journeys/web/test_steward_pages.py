@@ -24,6 +24,7 @@ def uploaded(page: Any, file: Path, content: bytes) -> None:
     page.get_by_role("button", name="Upload").click()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scripts", [True, False])
 def test_a_table_is_declared_by_form_and_no_bound_is_guessed(
     visit: Visit, served: Served, tmp_path: Path, scripts: bool
@@ -65,6 +66,7 @@ def test_the_form_of_many_columns_is_free_of_barriers_and_shows_hostile_names_as
         assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"PK\x03\x04zip", b"\x1f\x8b\x08gzip", b"PAR1 and no more"])
 def test_a_file_that_is_no_table_is_refused_and_leaves_nothing(
     visit: Visit, served: Served, tmp_path: Path, content: bytes
@@ -75,6 +77,7 @@ def test_a_file_that_is_no_table_is_refused_and_leaves_nothing(
     assert not [one for one in (served.folder / "uploads").iterdir() if one.name.startswith(".")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["wizard", "new", "upload", "file", "edit"])
 def test_a_table_may_have_the_name_of_a_page(visit: Visit, served: Served, name: str) -> None:
     toml = (served.folder / "schemas" / "visits.toml").read_text().replace('name = "visits"', f'name = "{name}"')
@@ -86,6 +89,7 @@ def test_a_table_may_have_the_name_of_a_page(visit: Visit, served: Served, name:
     (served.folder / "schemas" / f"{name}.toml").unlink()
 
 
+@pytest.mark.slow
 def test_a_form_holds_the_columns_of_a_wide_table(visit: Visit, served: Served, tmp_path: Path) -> None:
     page = visit("owner")
     names = [f"c{number}" for number in range(300)]
@@ -116,6 +120,7 @@ def test_an_upload_by_another_origins_form_is_refused(visit: Visit, served: Serv
     assert len(served.app.state.house.store.all("SELECT id FROM upload")) == before
 
 
+@pytest.mark.slow
 def test_a_steward_sees_who_spent_what_and_who_was_refused(visit: Visit, served: Served) -> None:
     assert served.ask("bo", f"{WARDS} ERROR 140 REUSE NONE", "spent-by-bo").status_code == 200
     with served.client("ana") as client:
@@ -139,6 +144,7 @@ def test_what_was_asked_of_a_table_is_listed(visit: Visit, served: Served) -> No
     page.get_by_role("region", name="What was asked").get_by_text("ERROR 141").first.wait_for()
 
 
+@pytest.mark.slow
 def test_dependencies_are_drawn_listed_and_adopted_with_the_keyboard(visit: Visit, silo: Silo) -> None:
     from playwright.sync_api import expect
 
@@ -159,6 +165,7 @@ def test_dependencies_are_drawn_listed_and_adopted_with_the_keyboard(visit: Visi
     page.get_by_role("heading", name="What always or mostly holds").wait_for()
 
 
+@pytest.mark.slow
 def test_an_operator_sees_certificate_roles_and_who_waits_and_says_yes(visit: Visit, silo: Silo) -> None:
     page = visit("owner", expects=(409,))
     page.goto("/sessions")
@@ -174,6 +181,7 @@ def test_an_operator_sees_certificate_roles_and_who_waits_and_says_yes(visit: Vi
     assert page.get_by_role("button", name="Approve").count() == 0
 
 
+@pytest.mark.slow
 def test_analysts_have_no_sessions_and_auditors_no_values_of_profiles(visit: Visit, silo: Silo) -> None:
     analyst, auditor = visit("ana", expects=(404,)), visit("auditor", expects=(404,))
     for page, path in ((analyst, "/sessions"), (analyst, "/declare"), (auditor, f"/dependencies/{silo.report}")):
@@ -181,6 +189,7 @@ def test_analysts_have_no_sessions_and_auditors_no_values_of_profiles(visit: Vis
         page.get_by_role("heading", name="Not Found").wait_for()
 
 
+@pytest.mark.slow
 def test_the_catalogue_is_looked_through_and_a_request_becomes_a_job(visit: Visit, silo: Silo) -> None:
     page = visit("ana", expects=(422,))
     page.goto("/search")

@@ -27,6 +27,7 @@ def folder(tmp_path: Path) -> Path:
     return made(tmp_path / "fuzzed")
 
 
+@pytest.mark.slow
 def test_six_hundred_hostile_files_end_in_a_refusal_for_nothing_or_in_right_counts(folder: Path) -> None:
     ends: Counter[str] = Counter()
 

@@ -18,6 +18,7 @@ from siloquent.errors import SchemaError
 STEP = 397
 
 
+@pytest.mark.slow
 def test_one_value_more_changes_no_other_row() -> None:
     found = dict(frames.neighbours(STEP, start=5))
     assert len(found) > 30

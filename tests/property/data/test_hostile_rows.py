@@ -39,6 +39,7 @@ def named(*names: str) -> tuple[Kind, ...]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", range(len(FILES)), ids=[kind.name for kind in FILES])
 def test_a_hostile_row_changes_nothing_else(place: int, tmp_path: Path) -> None:
     source = FILES[place](tmp_path)
@@ -46,6 +47,7 @@ def test_a_hostile_row_changes_nothing_else(place: int, tmp_path: Path) -> None:
     assert not faults(source, SETTINGS[(place + 2) % 4], KINDS[place + len(FILES) :: 3 * len(FILES)], "counts")
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_a_hostile_row_of_postgres_changes_nothing_else(tmp_path: Path, postgres_dsn: str) -> None:
     source = Postgres(tmp_path, postgres_dsn)
@@ -53,6 +55,7 @@ def test_a_hostile_row_of_postgres_changes_nothing_else(tmp_path: Path, postgres
     assert not faults(source, USER, KINDS[5::24], "counts")
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_hostile_row_of_spark_changes_nothing_else(tmp_path: Path, spark_session: Any) -> None:
     source = Spark(tmp_path, spark_session)
@@ -63,6 +66,7 @@ def test_a_hostile_row_of_spark_changes_nothing_else(tmp_path: Path, spark_sessi
         assert faults(source, USER, named(*CASES), "counts")
 
 
+@pytest.mark.slow
 def test_every_source_makes_the_same_row_of_the_same_values(tmp_path: Path) -> None:
     chosen = named("user 70,000 characters", "category 70,000 characters", "number '999999999' of 70000", "NULL code")
     found = Compared()
@@ -114,6 +118,7 @@ PLANTED: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_fault_is_seen(name: str, tmp_path: Path) -> None:
     source, setting, kind, release, fault = PLANTED[name]

@@ -12,12 +12,14 @@ from siloquent.data import bounding
 from siloquent.data.places import Column
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [0, 1, 2])
 def test_adding_or_removing_a_unit_moves_answers_by_what_is_declared(most: int) -> None:
     worst, m = worst_of(stays(most), tables=25, replace=False), max(most, 1)
     assert worst.all == (m, m * m, m, m * LARGEST)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [0, 1, 2])
 def test_replacing_a_unit_moves_answers_by_what_is_declared(most: int) -> None:
     worst, m = worst_of(stays(most), tables=40, replace=True), max(most, 1)
@@ -30,6 +32,7 @@ def test_replacing_a_row_can_move_a_sum_further_than_from_lo_to_hi() -> None:
     assert answers(schema, [(None, 6, "A")])[1] - answers(schema, [(None, None, "A")])[1] == LARGEST
 
 
+@pytest.mark.slow
 def test_a_window_that_forgets_the_user_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     right = bounding._rank
 
@@ -42,5 +45,6 @@ def test_a_window_that_forgets_the_user_is_caught(monkeypatch: pytest.MonkeyPatc
     assert worst_of(stays(1), tables=15, replace=False).l1 == 2
 
 
+@pytest.mark.slow
 def test_a_limit_that_is_not_kept_is_caught() -> None:
     assert worst_of(stays(5), tables=15, replace=False).l1 > 2

@@ -46,6 +46,7 @@ def of_texts(values: list[str | None]) -> pa.Table:
     return pa.table({"row": pa.array(range(len(values))), **dict.fromkeys(["n", "m", "b", "c"], column)})
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(values=st.lists(st.none() | anything | numberish | momentish, min_size=1, max_size=60))
 def test_duckdb_reads_every_text_as_python_does(values: list[str | None]) -> None:
@@ -89,6 +90,7 @@ class TestSpark:
         values = [*NUMBER_TEXTS, *MOMENT_TEXTS, *TRUTH_TEXTS, None, *(f" {word} " for word in NUMBER_TEXTS)]
         assert disagreements(TEXTS, of_texts(values), self.make) == []
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("seed", range(5))
     def test_spark_agrees_with_python_on_random_declarations(self, seed: int) -> None:
         schema, table = random_table(seed, attributes=40, rows=60)

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.explore_plan_fuzz import explained
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("accountant", "size"), [("pure", 2_500), ("zcdp", 12)])
 def test_every_huge_question_is_planned_or_refused_within_its_room(accountant: str, size: int) -> None:
     """The child is killed after 60 CPU seconds; it takes some five."""

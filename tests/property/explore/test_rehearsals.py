@@ -103,6 +103,7 @@ def charges(session: Session) -> int:
     return sum(entry.kind == "reserve" for entry in session.ledger.entries())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_questions_of_every_sort_are_answered_or_refused_free_with_a_stable_code(
     seed: int, monkeypatch: pytest.MonkeyPatch
@@ -129,6 +130,7 @@ def test_an_error_after_the_charge_and_one_without_a_code_would_be_seen(monkeypa
         assert any(words in one.fault for one in dry_assembly.asked([1_000]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_a_question_is_answered_or_refused_before_it_is_charged(ask: Ask, seed: int) -> None:
     chance = random.Random(seed)

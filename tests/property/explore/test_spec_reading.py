@@ -98,6 +98,7 @@ def truths(engine: duckdb.DuckDBPyConnection, text: str) -> list[tuple[Any, ...]
         return []
 
 
+@pytest.mark.slow
 @given(text=conditions)
 def test_what_we_read_is_what_duckdb_reads(engine: duckdb.DuckDBPyConnection, text: str) -> None:
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 
 from siloquent.explore.spec import (
@@ -21,11 +22,13 @@ from siloquent.explore.spec.predicate import Expression, Predicate
 from unit.explore.spec.questions import expressions, predicates, queries
 
 
+@pytest.mark.slow
 @given(query=queries())
 def test_a_question_survives_being_written_down(query: Query) -> None:
     assert parse(render(query)) == query
 
 
+@pytest.mark.slow
 @given(query=queries())
 def test_writing_it_down_twice_gives_one_text_and_one_digest(query: Query) -> None:
     again = parse(render(query))
@@ -33,11 +36,13 @@ def test_writing_it_down_twice_gives_one_text_and_one_digest(query: Query) -> No
     assert canonical(again) == canonical(query)
 
 
+@pytest.mark.slow
 @given(query=queries())
 def test_asking_for_the_price_has_the_digest_of_the_question(query: Query) -> None:
     assert canonical(replace(query, explain=True)) == canonical(replace(query, explain=False))
 
 
+@pytest.mark.slow
 @given(one=queries(), other=queries())
 def test_different_questions_have_different_digests(one: Query, other: Query) -> None:
     same = replace(one, explain=False) == replace(other, explain=False)
@@ -54,6 +59,7 @@ def test_an_expression_survives_being_written_down(expression: Expression) -> No
     assert parse_expression(render_expression(expression)) == expression
 
 
+@pytest.mark.slow
 @given(predicate=predicates)
 def test_a_tidy_condition_stays_as_it_is(predicate: Predicate) -> None:
     assert tidy(tidy(predicate)) == tidy(predicate)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,6 +53,7 @@ def test_an_average_lies_in_its_interval(found: tuple[Attribute, list[Fraction],
         assert one.error <= off or one.high - one.low <= 2 * off
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(measured())
 def test_a_variance_and_its_root_lie_in_their_intervals(

@@ -149,6 +149,7 @@ def test_no_unit_moves_what_reaches_the_noise_further_than_the_event_says(
     assert shares(accountant, adjacency, kind, seed)
 
 
+@pytest.mark.slow
 def test_every_mechanism_is_met_and_some_unit_uses_up_nearly_its_whole_price() -> None:
     """Otherwise a price that is half of what it should be could pass."""
     found = Shares()
@@ -254,6 +255,7 @@ def test_noise_three_percent_short_of_its_event_is_seen(accountant: str) -> None
                 run.share(more, many.pairs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", BUDGET)
 def test_a_kept_strategy_is_not_sold_at_the_price_of_another_declaration(accountant: str) -> None:
     """Strategies of one shape are searched once; what a unit may do to them is the declaration's."""

@@ -26,6 +26,7 @@ def play(run: Run) -> Outcome:
     return Simulation(run).play()
 
 
+@pytest.mark.slow
 def test_no_seed_ends_in_what_must_never_be() -> None:
     ends: dict[str, int] = {}
     for seed in range(SEEDS):
@@ -70,6 +71,7 @@ def test_a_build_that_forgets_its_vector_is_caught(monkeypatch: pytest.MonkeyPat
     assert any(failing(Run(seed, ((call + seed, "kill"),))) for call in (145, 155) for seed in range(12))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["padded", "fast", "smfd"])
 def test_no_seed_of_a_profile_ends_in_what_must_never_be(protocol: Literal["padded", "fast", "smfd"]) -> None:
     right = 0

@@ -50,6 +50,7 @@ def _yardstick() -> float:
     return time.process_time() - started
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bomb", bombs.ARRAYS.values(), ids=bombs.ARRAYS)
 def test_arrays_are_refused_at_little_cost(bomb: Callable[[], bytes]) -> None:
     data = bomb()
@@ -57,6 +58,7 @@ def test_arrays_are_refused_at_little_cost(bomb: Callable[[], bytes]) -> None:
         unpack(data, ("counts[0-9]*",), most=2**23)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bomb", bombs.JSON.values(), ids=bombs.JSON)
 def test_json_is_refused_or_read_at_little_cost(bomb: Callable[[], str]) -> None:
     text = bomb()

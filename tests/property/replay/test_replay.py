@@ -59,23 +59,27 @@ def faults(found: Iterator[Found]) -> list[str]:
 # The audit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_no_question_tells_neighbours_apart_beyond_its_charge(part: int) -> None:
     assert not faults(explored(range(16 * part, 16 * part + 16), each=3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [0, 1])
 def test_no_release_of_another_task_tells_neighbours_apart_beyond_its_charge(first: int) -> None:
     number = len(kinds(Budget(epsilon="2")))
     assert not faults(released(range(first * 5 * number, first * 5 * number + number)))
 
 
+@pytest.mark.slow
 def test_no_report_of_a_device_tells_users_apart_beyond_its_epsilon() -> None:
     found = list(reported(range(420)))  # some 5 % reach the whole ratio: none of them does in 1 of 10^9 runs
     assert not faults(iter(found))
     assert max(one.ratio for one in found) > 1 - 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", list(product(["pure", "zcdp"], ["add-remove", "replace-one"], [0, 3])))
 def test_some_pair_uses_up_the_whole_charge_of_a_question(setting: Setting) -> None:
     found = list(farthest(setting))
@@ -298,6 +302,7 @@ SILOS = {
 PLANTED: dict[str, Any] = {**EXPLORE, **OTHERS, **SILOS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_fault_is_seen(name: str) -> None:
     audited, fault = PLANTED[name]

@@ -91,6 +91,7 @@ def drawn(compiled: CompiledConstraints, rows: int, random: np.random.Generator)
     return np.stack([(random.random(rows) ** 2 * size).astype(np.int64) for size in compiled.sizes], axis=1)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(declared=constraints, rows=st.integers(0, 60), seed=st.integers(0, 9), measured=st.booleans())
 def test_no_hard_constraint_is_broken(declared: list[Constraint], rows: int, seed: int, measured: bool) -> None:

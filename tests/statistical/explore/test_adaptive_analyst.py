@@ -90,12 +90,14 @@ def assert_rate_at_most(hits: int, trials: int, rate: float) -> None:
     assert hits <= limit, f"{hits} hits in {trials}; a true rate of {rate} gives at most {limit:.0f}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", ["zcdp", "pure"])
 def test_by_default_promises_hold_for_questions_chosen_from_answers(tmp_path: Path, accountant: str) -> None:
     # One promise in the first answer, one for all simultaneous ones together.
     assert_rate_at_most(broken_sessions(tmp_path, accountant), SESSIONS, 2 * BETA)
 
 
+@pytest.mark.slow
 def test_the_earlier_default_is_caught(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="hits in"):
         assert_rate_at_most(broken_sessions(tmp_path, "zcdp", 'reuse = "any"'), SESSIONS, 2 * BETA)

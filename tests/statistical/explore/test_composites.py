@@ -81,12 +81,14 @@ def misses_of_quartiles(plan: Plan) -> int:
     return int((np.abs(errors).max(axis=1) > float(plan.alpha)).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 def test_quartiles_read_off_one_measurement_keep_their_promise(accountant: str) -> None:
     (plan,) = plans(QUARTILES.format("0.95"), accountant)
     assert_rate_at_most(misses_of_quartiles(plan), RUNS, BETA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 def test_quartiles_with_too_much_noise_are_caught(accountant: str) -> None:
     """Ranks go up and down together, so their bound is kept with room: four times the misses are planned for."""

@@ -80,11 +80,13 @@ def released(share: int = 1) -> tuple[Release, Neighbours]:
     return release, (base, more)
 
 
+@pytest.mark.slow
 def test_the_claim_is_kept() -> None:
     release, pair = released()
     assert_private(release, pair, n=100_000, epsilon=1.0)
 
 
+@pytest.mark.slow
 def test_noise_for_a_third_of_a_column_is_caught() -> None:
     release, pair = released(share=3)
     assert_caught(release, pair, n=100_000, epsilon=1.0)

@@ -54,10 +54,12 @@ def passed(found: Plan) -> int:
     return int((noise > margins(found)[:, None, None]).any(axis=(0, 2)).sum())
 
 
+@pytest.mark.slow
 def test_no_look_passes_its_margin_but_with_beta() -> None:
     assert_rate_at_most(passed(planned(HUNDRED.format("0.95"))), RUNS, BETA)
 
 
+@pytest.mark.slow
 def test_margins_for_three_times_the_misses_are_caught() -> None:
     """The union over looks leaves room: margins for twice beta are passed in 7 of 100 runs, these in 11."""
     with pytest.raises(AssertionError, match="hits in"):
@@ -126,11 +128,13 @@ def test_the_deciding_look_costs_at_most_the_last() -> None:
     assert_private(deciding, PAIR, n=60_000, epsilon=price(11))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", [0, 5, 11])
 def test_what_is_shown_up_to_a_look_costs_that_look(last: int) -> None:
     assert_private(shown(last), PAIR, n=60_000, epsilon=price(last))
 
 
+@pytest.mark.slow
 def test_a_chain_drawn_forwards_is_caught() -> None:
     assert_caught(shown(11, forwards), PAIR, n=60_000, epsilon=price(11))
 

@@ -28,6 +28,7 @@ def assert_rate_at_most(hits: int, trials: int, rate: float) -> None:
     assert hits <= limit, f"{hits} hits in {trials}; a true rate of {rate} gives at most {limit:.0f}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "accountant"), BY_MECHANISM)
 def test_a_promise_is_kept_on_the_worst_data(name: str, accountant: str) -> None:
     plan = planned(ASKED[name], accountant, "0.95")
@@ -35,6 +36,7 @@ def test_a_promise_is_kept_on_the_worst_data(name: str, accountant: str) -> None
 
 
 # Strategies, factorisation and rounds are calibrated by upper bounds: only far more than twice beta breaks through.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "accountant", "confidence"),
     [

@@ -54,6 +54,7 @@ def assert_joint(coarse: NDArray[np.int64], fine: NDArray[np.int64], b: Fraction
     laws.assert_chances(np.bincount(cells, minlength=width**2), np.outer(folded(b_next), jump).ravel())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scales", CHAINS, ids=lambda s: f"{len(s)} steps to {s[-1]}")
 def test_every_row_and_every_pair_of_neighbours_follows_its_law(scales: tuple[Fraction, ...]) -> None:
     chain = noise_chain(DRAWS, scales=scales)

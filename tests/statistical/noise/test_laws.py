@@ -69,6 +69,7 @@ def test_words_are_uniform_in_every_byte() -> None:
         laws.assert_chances(np.bincount(table[:, place], minlength=256), np.full(256, 1 / 256))
 
 
+@pytest.mark.slow
 def test_ten_million_draws_of_every_kind_raise_nothing() -> None:
     for scale in (
         Fraction(1, 1024),

@@ -155,6 +155,7 @@ def assert_law(values: NDArray[np.int64], scale: float) -> None:
     assert statistic < chi2.isf(FALSE_ALARM, len(expected) - 1), statistic
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("honest", [1, 3, 10])
 @pytest.mark.parametrize("scale", [Fraction(3), Fraction(25, 2)])
 def test_polya_shares_add_up_to_discrete_laplace(honest: int, scale: Fraction) -> None:

@@ -68,6 +68,7 @@ CELLS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(values=CELLS, name=st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=20))
 def test_whatever_the_rows_the_draft_is_accepted(
     values: list[object], name: str, tmp_path_factory: pytest.TempPathFactory

@@ -59,6 +59,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_programs_at_once_send_one_draw_of_each_user_and_service(folder: Path) -> None:
     services = ["profile", "orders"] * 3
     running = [start(folder, service, f"{at}.bin") for at, service in enumerate(services)]
@@ -70,6 +71,7 @@ def test_programs_at_once_send_one_draw_of_each_user_and_service(folder: Path) -
     assert stat.S_IMODE((folder / "sent.json").stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_a_program_killed_before_any_step_has_sent_nothing_that_is_forgotten(folder: Path) -> None:
     left, stop, killed = b"", 0, 0
     while True:

@@ -89,6 +89,7 @@ def test_nothing_is_sniffed_from_rows(tmp_path: Path) -> None:
     assert rows_of(tmp_path, dates + b"1,A\n")[-1] == (1, "A")
 
 
+@pytest.mark.slow
 def test_random_bytes_never_fail(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     letters = np.frombuffer(b"a1A,;\"\n\r\0 \xff\xc3\xa9'\\", dtype=np.uint8)

@@ -264,6 +264,7 @@ def test_a_revoked_certificate_is_refused_once_the_relay_has_the_roster(tmp_path
         place.stop()
 
 
+@pytest.mark.slow
 def test_a_role_that_is_revoked_while_it_runs_ends_with_what_to_do_and_ends_no_session(tmp_path: Path) -> None:
     place = Place(tmp_path)
     try:

@@ -119,6 +119,7 @@ def test_a_body_that_keeps_coming_is_read_however_long_it_takes(port: int) -> No
         assert answer(connection) == "8"
 
 
+@pytest.mark.slow
 def test_a_slow_answer_is_waited_for_and_the_connection_serves_again(port: int) -> None:
     with closing(opened(port)) as connection:
         for body in (b"1234567", b"12"):

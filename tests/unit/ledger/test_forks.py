@@ -75,6 +75,7 @@ def forks_while_others_charge(ledger: Ledger, forks: int) -> None:
     assert ledger.verify().ok
 
 
+@pytest.mark.slow
 def test_forks_amid_charges_to_a_file_neither_hang_nor_forget(tmp_path: Path) -> None:
     ledger = opened(tmp_path / "ledger.sqlite", tmp_path / "ledger.head")
     forks_while_others_charge(ledger, forks=15)

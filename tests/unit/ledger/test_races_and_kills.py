@@ -20,6 +20,7 @@ def url(request: pytest.FixtureRequest) -> str:
     return fresh_database(request.getfixturevalue("postgres_dsn")) if request.param == "postgres" else ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, 8, 16])
 def test_racing_processes_are_granted_exactly_what_fits(tmp_path: Path, url: str, processes: int) -> None:
     charges = 320 // processes

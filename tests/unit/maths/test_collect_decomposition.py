@@ -67,6 +67,7 @@ def test_the_papers_example_costs_three_in_two_ways() -> None:
     assert found[0] != found[1]
 
 
+@pytest.mark.slow
 def test_signs_halve_the_worst_range_of_125_values() -> None:
     plain, signed = [], []
     for low in range(125):

@@ -54,6 +54,7 @@ def test_exact_gaussian_agrees_with_fifty_digits() -> None:
     assert delta_of_gaussian(0.1, 1.5) == pytest.approx(float(delta), rel=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 3.0, 10.0, 50.0])
 @pytest.mark.parametrize("count", [1, 3, 10, 30, 100])
 def test_never_below_the_privacy_loss_distribution(sigma: float, count: int) -> None:

@@ -33,6 +33,7 @@ def test_a_session_survives_the_deaths_of_its_roles(protocol: str, seed: int) ->
     assert report.ufd == as_dependencies(exhaustive([np.concatenate(parts)]), 3)
 
 
+@pytest.mark.slow
 def test_every_single_death_of_one_worker_is_survived() -> None:
     parts = random_parts(3, columns=3, rows=6)
     for at in range(1, 26):

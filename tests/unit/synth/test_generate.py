@@ -57,6 +57,7 @@ def test_counts_of_two_values_are_right_to_one_in_contexts_that_follow_each_othe
     assert (np.abs(off) < 1 + 1e-9).all()
 
 
+@pytest.mark.slow
 def test_rows_have_the_sources_types_order_and_domain(made: SyntheticRelease) -> None:
     assert made.rows.column_names == ["id", "age", "ward", "floor", "weight", "day", "smoker"]
     wanted = [pa.int64(), pa.int64(), pa.string(), pa.int64(), pa.float64(), pa.date32(), pa.bool_()]
@@ -68,6 +69,7 @@ def test_rows_have_the_sources_types_order_and_domain(made: SyntheticRelease) ->
     assert all(isinstance(day, datetime.date) and day.year == 2024 for day in plain["day"])
 
 
+@pytest.mark.slow
 def test_no_hard_rule_is_broken(made: SyntheticRelease) -> None:
     plain = made.rows.to_pydict()
     assert len(set(zip(plain["ward"], plain["floor"], strict=True))) == len(set(plain["ward"]))

@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pytest
 from sklearn.linear_model import LogisticRegression
 
 from siloquent.synth import Budget
@@ -31,6 +32,7 @@ def nearly_undecided(seed: int) -> tuple[LogisticRegression, np.ndarray]:
     return model, row
 
 
+@pytest.mark.slow
 def test_one_more_row_changes_what_is_said_of_no_other() -> None:
     for seed in range(20):
         model, row = nearly_undecided(seed)

@@ -7,6 +7,7 @@ import sys
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
 from siloquent.maths.graphical.fit import Target, fit
 from siloquent.synth.estimate.tree import expected_shares
@@ -24,6 +25,7 @@ print(sorted({name.split(".")[0] for name in sys.modules} & {"numba", "llvmlite"
 """
 
 
+@pytest.mark.slow
 def test_a_run_without_a_report_loads_no_compiler_and_no_learner() -> None:
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, 'tests')\n{RUN}"],

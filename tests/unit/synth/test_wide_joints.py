@@ -33,6 +33,7 @@ def made(folder: Path, values: int, *, more: str = "", **given: str) -> Syntheti
 X = '  { name = "x", type = "boolean", null = "drop" },\n'
 
 
+@pytest.mark.slow
 def test_a_pair_of_many_cells_is_counted(tmp_path: Path) -> None:
     release = made(tmp_path, 100, more=X)
     assert ("a", "b") in {joint.attributes for joint in release.measurements.of_kind("joint")}
@@ -40,6 +41,7 @@ def test_a_pair_of_many_cells_is_counted(tmp_path: Path) -> None:
     assert np.mean([a == b for a, b in zip(plain["a"], plain["b"], strict=True)]) > 0.9
 
 
+@pytest.mark.slow
 def test_the_smallest_joint_is_counted_where_all_are_too_large(tmp_path: Path) -> None:
     release = made(tmp_path, 150)
     assert [joint.attributes for joint in release.measurements.of_kind("joint")] == [("a", "b")]

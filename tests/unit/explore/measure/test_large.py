@@ -72,6 +72,7 @@ def test_a_long_prefix_gets_a_tree_that_costs_hundreds_of_times_less(name: str, 
     assert prices[found.chosen.name] < plain / factor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pure", "zcdp"])
 def test_two_thousand_nested_answers_are_planned_and_put_together_without_a_dense_strategy(name: str) -> None:
     """One dense strategy of theirs takes 40 MB or more, and its reconstruction as much again."""

@@ -119,6 +119,7 @@ def test_it_is_taken_beyond_a_quarter_only_where_the_question_prefers_it() -> No
     assert planned(f"{WARDS} PREFER OPTIMISTIC").chosen.name == "multi-poking"
 
 
+@pytest.mark.slow
 def test_it_is_not_preferred_where_even_its_best_costs_more() -> None:
     text = "BIN visits ON COUNT(*) WHERE W = PREFIX(age, 0, 100, 1) HAVING COUNT(*) > 900 ERROR 200 PREFER OPTIMISTIC"
     assert planned(text).chosen.name == "permute-and-flip"

@@ -85,6 +85,7 @@ def test_unit_and_adjacency_multiply_the_price(adjacency: str, users: int, facto
     assert book.price(found.event).amount == factor * plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "name", "factor"),
     [

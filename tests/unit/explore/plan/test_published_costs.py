@@ -40,6 +40,7 @@ def test_disjoint_questions_cost_the_published_formula(name: str, share: str) ->
     assert laplace(at(name, share)) == pytest.approx(ONE_SIDED_OR_VALUES[name][share == "0.08"], rel=5e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", ["0.02", "0.08"])
 @pytest.mark.parametrize("name", ["QW2", "QW3", "QI1", "QI4"])
 def test_nested_questions_would_cost_a_hundred_times_that_without_a_strategy(name: str, share: str) -> None:

@@ -42,6 +42,7 @@ def prices(step: Step, name: str) -> list[Fraction]:
     return [accountant(name).price(way.event).amount for way in step.ways]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "gain"), [("pure", Fraction(3, 2)), ("zcdp", Fraction(2))])
 def test_quartiles_are_read_off_one_measurement_that_costs_less_than_three(name: str, gain: Fraction) -> None:
     course = charted(f"SELECT {QUARTILES}, COUNT(*) FROM visits ERROR 200, 200, 200, 500", name)
@@ -63,6 +64,7 @@ def test_one_quantile_of_an_attribute_is_chosen_by_itself(text: str) -> None:
     assert all(one.chosen.form == "chosen" for one in course.first.plans)
 
 
+@pytest.mark.slow
 def test_where_one_of_two_needs_little_they_stay_apart() -> None:
     course = charted("SELECT MEDIAN(age), QUANTILE(age, 0.25) FROM visits ERROR 20, 5000")
     assert [one.alpha for one in course.first.plans] == [20, 5_000]
@@ -73,6 +75,7 @@ def test_too_many_values_stay_apart() -> None:
     assert len(course.first.plans) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pure", "zcdp"])
 def test_a_budget_buys_a_smaller_error_of_all_of_them(name: str) -> None:
     course = charted(f"SELECT {QUARTILES} FROM visits BUDGET 0.1 EPSILON", name)
@@ -86,6 +89,7 @@ def test_a_budget_buys_a_smaller_error_of_all_of_them(name: str) -> None:
     assert prices(finer.first, name)[0] > accountant(name).price(course.first.event).amount
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pure", "zcdp"])
 @pytest.mark.parametrize(
     "settings", [{}, {"adjacency": "replace-one"}, {"users": 3}, {"users": 3, "adjacency": "replace-one"}]
@@ -116,6 +120,7 @@ def by_sex() -> Plan:
     return ranks
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # the first plan of a shape takes a second
 @given(
     st.lists(st.integers(0, 12), min_size=200, max_size=200), st.lists(st.integers(-9, 9), min_size=200, max_size=200)

@@ -15,6 +15,7 @@ def test_there_are_at_least_two_hundred_of_them() -> None:
     assert len(set(HOSTILE)) >= 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text[:40]))
 def test_a_hostile_text_is_refused_in_words(text: str) -> None:
     with pytest.raises(RequestError) as refused:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import siloquent
 
 DRAW = (
@@ -39,18 +41,21 @@ def draw(site: Path, **environment: str) -> str:
     return said
 
 
+@pytest.mark.slow
 def test_a_writable_place_keeps_the_compiled_samplers(tmp_path: Path) -> None:
     site = copy_of_the_package(tmp_path)
     assert draw(site).endswith("FunctionCache 1\n")
     assert list((site / "siloquent/privacy/noise/__pycache__").glob("kernels.add-*.nbc"))
 
 
+@pytest.mark.slow
 def test_a_named_cache_folder_is_used(tmp_path: Path) -> None:
     site = copy_of_the_package(tmp_path)
     assert draw(site, NUMBA_CACHE_DIR=str(tmp_path / "cache")).endswith("FunctionCache 1\n")
     assert list((tmp_path / "cache").rglob("kernels.add-*.nbc"))
 
 
+@pytest.mark.slow
 def test_a_read_only_image_without_a_home_compiles_and_keeps_nothing(tmp_path: Path) -> None:
     site = copy_of_the_package(tmp_path)
     # A file where a folder is wanted stops even the superuser, whom permissions do not.
