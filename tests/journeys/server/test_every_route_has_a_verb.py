@@ -133,6 +133,7 @@ def test_the_ledger_is_read_as_at_home(everything: Everything) -> None:
         assert any((one.name, one.route) == ("auditor", "answer") for one in auditor.denials())
 
 
+@pytest.mark.slow
 def test_a_job_is_priced_followed_and_its_sketch_asked(everything: Everything, tmp_path: Path) -> None:
     with everything.as_("ana") as ana, everything.as_("owner") as owner, everything.as_("auditor") as auditor:
         assert ana.price_job("sketch", SPEC).schema == "siloquent/sketch-plan/1"
@@ -166,8 +167,9 @@ def test_a_job_is_priced_followed_and_its_sketch_asked(everything: Everything, t
             assert [list(row) for row in zip(found.values, found.errors, strict=True)] == [
                 row[:2] for row in map(list, dense.rows)
             ]
-        priced = [{**one, "plan": ""} for one in (ana.sketch.explain(asked), ana.price_job("sketch", SPEC))]
-        assert priced[0] == priced[1]  # but for the hash functions, which are drawn for each plan
+        first, second = ana.sketch.explain(asked), ana.price_job("sketch", SPEC)
+        assert first.keys() == second.keys()
+        assert first["price"] == second["price"]  # what hangs on the hash functions is drawn for each plan
         here = ana.fetch(done.release, tmp_path / "sketch")
         assert open_session(everything.silo.folder).verify(tmp_path / "sketch").ok
         assert sorted(one.name for one in here.files) == sorted(
@@ -191,6 +193,7 @@ def test_a_job_is_priced_followed_and_its_sketch_asked(everything: Everything, t
         assert gone.value.code == "not_found"
 
 
+@pytest.mark.slow
 def test_a_job_that_fails_is_an_error_with_its_class(workplace: tuple[Served, Silo, bytes]) -> None:
     with Everything(*workplace, "blocking").as_("ana") as ana:
         job = ana.start("sketch", {**SPEC, "budget": {"epsilon": "99999"}}, key="too dear")
