@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.row import Options
+from benchmarks.row import Broken, Options, Row
 from benchmarks.runner import HERE, measure, modules, table, tasks, verdict, write_json
 
 DATA = HERE.parent.parent / "shared" / "data"
@@ -27,11 +27,20 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+def told(row: Row | Broken) -> str:
+    """One line for a row that was just taken."""
+    figures = row.document()
+    return f"{figures['row']}: {figures['ours']} {figures['unit']}; {figures['how']}"
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Measure, show, judge."""
     asked = parser().parse_args(arguments)
     options = Options(data=asked.data, quick=asked.quick, only=asked.only)
-    results = list(measure(list(modules(asked.task)), options))
+    results = []
+    for row in measure(list(modules(asked.task)), options):
+        results.append(row)
+        print(told(row), file=sys.stderr, flush=True)  # an hour of rows says how far it is, and keeps what it has
     if asked.json:
         write_json(results, asked.json)
     if asked.json != "-":

@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from benchmarks.row import Options, Row
 from scripts.postgres import throwaway_postgres
 
 FILES = (Csv, Gzipped, Parquet, DuckDB, Arrow, Pandas, Polars)
+SOURCES = (*(kind.name for kind in FILES), Postgres.name, Spark.name)
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -29,8 +30,7 @@ def rows(options: Options) -> Iterator[Row]:
     """The rows of this module."""
     if options.wants("frame-rows"):
         yield frame_rows(options)
-    if options.wants("hostile-rows"):
-        yield from hostile_rows(options)
+    yield from hostile_rows(options)
 
 
 def frame_rows(options: Options) -> Row:
@@ -42,41 +42,41 @@ def frame_rows(options: Options) -> Row:
 
 
 def hostile_rows(options: Options) -> Iterator[Row]:
-    """Every kind of row, on every source, against every release."""
-    begun, found, names = time.process_time(), Compared(), []
-    every = list(kinds())
+    """Every kind of row, on every source, against every release; a row of figures for each source."""
+    found, every, names = Compared(), list(kinds()), [name for name in SOURCES if options.wants(f"hostile-rows-{name}")]
     with ExitStack() as stack:
-        for source in sources(Path(stack.enter_context(tempfile.TemporaryDirectory())).resolve(), stack):
-            names.append(source.name)
+        for source in sources(names, Path(stack.enter_context(tempfile.TemporaryDirectory())).resolve(), stack):
+            begun, count, faults = time.process_time(), found.count, len(found.faults)
             # Each kind in two settings: in a row of its own or in another's place, of a row's table or of a user's. A
             # replay takes a second on Spark, so there every other kind is in one setting.
             step, each = (16, 1) if options.quick else (2, 1) if source.name == "spark" else (1, 2)
             for number, setting in enumerate(SETTINGS):
                 chosen = [kind for place, kind in enumerate(every[::step]) if (place + number) % 4 < each]
                 compare(source, setting, chosen, found)
-    releases = {name for _, _, name in found.combinations}
-    spent = time.process_time() - begun
-    seen = {kind for kind, _, _ in found.combinations}
-    how = (
-        f"{len(seen)} kinds of rows x {len(names)} sources ({', '.join(names)}) x {len(releases)} releases: "
-        f"{len(found.combinations):,} combinations, {found.count:,} replays in four settings, {spent:.0f} CPU s; "
-        f"first: {found.faults[:3]}"
-    )
-    yield Row("hostile-rows", ours=len(found.faults), goal=0, unit="differences", how=how)
-    differ = list(disagreements(found))
-    how = f"values that every source can hold, and of which two make different rows; first: {differ[:3]}"
-    yield Row("hostile-rows-alike", ours=len(differ), goal=0, unit="kinds and settings", how=how)
+            own = [(kind, release) for kind, name, release in found.combinations if name == source.name]
+            how = (
+                f"{len({kind for kind, _ in own})} kinds of rows x {len({release for _, release in own})} releases: "
+                f"{len(own):,} combinations, {found.count - count:,} replays in four settings, "
+                f"{time.process_time() - begun:.0f} CPU s; first: {found.faults[faults : faults + 3]}"
+            )
+            ours = len(found.faults) - faults
+            yield Row(f"hostile-rows-{source.name}", ours=ours, goal=0, unit="differences", how=how)
+    if len(names) > 1:
+        differ = list(disagreements(found))
+        how = f"values that {', '.join(names)} can hold, and of which two make different rows; first: {differ[:3]}"
+        yield Row("hostile-rows-alike", ours=len(differ), goal=0, unit="kinds and settings", how=how)
 
 
-def sources(folder: Path, stack: ExitStack) -> Iterator[Source]:
-    """All nine, each with a folder of its own; servers start when it is their turn."""
-    for kind in FILES:
-        (own := folder / kind.name).mkdir()
-        yield kind(own)
-    (folder / "postgres").mkdir()
-    yield Postgres(folder / "postgres", stack.enter_context(throwaway_postgres()))
-    (folder / "spark").mkdir()
-    yield Spark(folder / "spark", spark_session(folder / "spark", stack))
+def sources(names: Sequence[str], folder: Path, stack: ExitStack) -> Iterator[Source]:
+    """Those of ``names``, each with a folder of its own; servers start when it is their turn."""
+    for name in names:
+        (own := folder / name).mkdir()
+        if name == Postgres.name:
+            yield Postgres(own, stack.enter_context(throwaway_postgres()))
+        elif name == Spark.name:
+            yield Spark(own, spark_session(own, stack))
+        else:
+            yield next(kind for kind in FILES if kind.name == name)(own)
 
 
 def spark_session(folder: Path, stack: ExitStack) -> object:
