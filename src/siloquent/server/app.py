@@ -18,7 +18,7 @@ from siloquent.server.desk import Desk
 from siloquent.server.guard import House
 from siloquent.server.jobs import Jobs
 from siloquent.server.keeper import Keeper
-from siloquent.server.limits import BodyLimit, Rates, Room, Slots
+from siloquent.server.limits import BodyLimit, Open, Rates, Room, Slots
 from siloquent.server.planners import Planners
 from siloquent.server.routes import answers, collections, jobs, money, releases, silos, tables, tokens, watchers
 from siloquent.server.runner import Runner
@@ -75,9 +75,10 @@ def make_app(folder: Path, settings: Settings) -> Any:
             folder, count=settings.planners, seconds=settings.plan_seconds, max_bytes=settings.plan_bytes
         ),
         rates=Rates(rate=settings.rate_per_second, burst=settings.burst),
+        open=Open(each=settings.connections_each),
         room=Room(each=settings.running, all_=settings.queue),
         slots=Slots(),
-        jobs=Jobs(store, runner, max_open=2 * settings.jobs),
+        jobs=Jobs(store, runner, max_open=2 * settings.jobs, max_text=settings.text_bytes),
         watch=watch,
         keeper=Keeper(folder, store, watch.denials, settings),
         spending=Spending(folder, store),
@@ -117,8 +118,8 @@ def make_app(folder: Path, settings: Settings) -> Any:
     for part in (access, asking, declared, wizard, gathered, silo_pages, books):
         app.include_router(part.router)
     headers = {**HEADERS, **({"Strict-Transport-Security": "max-age=31536000"} if settings.is_secure else {})}
-    app.add_middleware(BodyLimit, settings=settings, headers=headers)
-    app.add_middleware(Watched, watch=house.watch)
+    app.add_middleware(BodyLimit, settings=settings, rates=house.rates, headers=headers)
+    app.add_middleware(Watched, watch=house.watch, open_=house.open)
     return app
 
 

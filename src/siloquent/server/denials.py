@@ -35,7 +35,7 @@ class Denials:
             return
         key, now = (name, role, route, code, address[:64], token[:8]), int(time.time())
         with self._lock:
-            if key not in self._pending and len(self._pending) >= MAX_PENDING:
+            if key not in self._pending and not name and len(self._pending) >= MAX_PENDING:
                 key = ("", "nobody", route, code, "", "")  # a flood from many addresses: counted, not listed
             times = self._pending.setdefault(key, [0, now, now])
             times[0], times[2] = times[0] + 1, now

@@ -103,7 +103,7 @@ CODES_OF: Mapping[str, Mapping[int, tuple[str, ...]]] = MappingProxyType(
         },
         "explain": {413: ("text_too_long",), 503: ("too_slow",)},
         "price_job": {503: ("too_slow",)},
-        "create_job": {400: ("idempotency_key_missing",), 409: ("key_reused",)},
+        "create_job": {413: ("text_too_long",), 400: ("idempotency_key_missing",), 409: ("key_reused",)},
         "cancel_job": {409: ("conflict",)},
         "put_table": {
             409: ("conflict",),

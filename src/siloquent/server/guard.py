@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from siloquent.server.desk import Desk
 from siloquent.server.keeper import Keeper
-from siloquent.server.limits import Rates, Room, Slots
+from siloquent.server.limits import Open, Rates, Room, Slots
 from siloquent.server.problems import Refused, not_found
 from siloquent.server.roles import ROUTES
 from siloquent.server.settings import Settings
@@ -53,6 +53,7 @@ class House:
     desk: Desk
     planners: Planners
     rates: Rates
+    open: Open
     room: Room
     slots: Slots
     jobs: Jobs
@@ -108,6 +109,7 @@ def guard(request: Request) -> Person:
     rates = house_of(request).rates
     request.state.rate_limit = {"RateLimit-Policy": rates.policy}
     request.state.rate_limit["RateLimit"] = rates.take(person.token)
+    count_open(request, person)
     if person.role not in ROUTES.get(route, frozenset()):
         request.state.person = person  # whom the refusal is remembered for
         raise Refused(
@@ -117,6 +119,16 @@ def guard(request: Request) -> Person:
     if person.csrf and request.method not in SAFE:
         require_proof(person, request.headers.get("x-csrf-token", ""))
     return person
+
+
+def count_open(request: Request, person: Person) -> None:
+    """Count a request among those of its token that are open, until it has ended.
+
+    Raises:
+        Refused: 429, there are too many.
+    """
+    house_of(request).open.enter(person.token)
+    request.state.counted = person.token  # where ``Watched`` finds it
 
 
 class Guarded(APIRoute):

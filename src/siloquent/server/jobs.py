@@ -48,11 +48,11 @@ class Jobs:
     """The jobs of one workspace, and this server's ``runner`` of them.
 
     Args:
-        max_open: How many unfinished jobs one person may have.
+        max_open: How many unfinished jobs one person may have; ``max_text``: bytes of a spec, which is kept.
     """
 
-    def __init__(self, store: Store, runner: Runner, *, max_open: int) -> None:
-        self._store, self._max_open = store, max_open
+    def __init__(self, store: Store, runner: Runner, *, max_open: int, max_text: int = 64 * 2**10) -> None:
+        self._store, self._max_open, self._max_text = store, max_open, max_text
         self.runner = runner
 
     def add(
@@ -70,6 +70,9 @@ class Jobs:
         check_job(person, task, spec)
         number = f"j-{secrets.token_hex(6)}"  # allowed: an id
         text, now = json.dumps(spec, sort_keys=True), int(time.time())
+        if len(text) > self._max_text:
+            detail = f"A job's spec has at most {self._max_text} bytes."
+            raise Refused(413, "text_too_long", detail, fix="ask for less at once")
         with self._store.writing() as db:
             known_job = db.execute("SELECT * FROM job WHERE name = ? AND key = ?", (person.name, key)).fetchone()
             if known_job is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -19,6 +19,13 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 MOST_HEADER_BYTES = 16 * 2**10
 UPLOADS = ("/v1/uploads", "/declare/upload")
+REPORTS = "/reports"
+LOGINS = ("/login", "/logout")
+LOGIN_BYTES = 16 * 2**10
+MAX_PARSED_BYTES = 2 * 2**20
+"""A body that is parsed while everybody waits; those of owners, and reports, which are not, may have ``body_bytes``."""
+UNIT_BYTES = 64 * 2**10
+"""Each so many bytes of a body that is parsed count as one request more."""
 MOST_REMEMBERED = 10_000
 _LARGEST = 10**15 - 1
 """The largest number of a structured field (RFC 9651)."""
@@ -31,15 +38,15 @@ class TooMuch(Exception):
 class BodyLimit:
     """ASGI middleware: bodies above a limit end the request, whatever their length header said."""
 
-    def __init__(self, app: Any, *, settings: Settings, headers: dict[str, str]) -> None:
-        self._app, self._settings, self._headers = app, settings, headers
+    def __init__(self, app: Any, *, settings: Settings, rates: Rates, headers: dict[str, str]) -> None:
+        self._app, self._settings, self._rates, self._headers = app, settings, rates, headers
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Pass the request on, with its body counted and the response with its headers."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        most = self._settings.upload_bytes if scope["path"] in UPLOADS else self._settings.body_bytes
+        most = _most_bytes(scope, self._settings)
         fields = {name.lower(): value for name, value in scope["headers"]}
         if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADER_BYTES:
             refusal = Refused(431, "headers_too_large", "The headers are longer than 16 KiB.")
@@ -57,7 +64,8 @@ class BodyLimit:
         async def counted() -> Message:
             nonlocal seen
             message = await receive()
-            seen += len(message.get("body", b""))
+            before, seen = seen, seen + len(message.get("body", b""))
+            self._owe(scope, seen // UNIT_BYTES - before // UNIT_BYTES)
             if seen > most:
                 raise TooMuch  # whoever reads may turn this into an answer of its own, which is not sent
             return message
@@ -77,6 +85,12 @@ class BodyLimit:
             refusal = Refused(413, "body_too_large", f"A body of at most {most} bytes is read here.")
             await document(refusal.problem, {"Connection": "close"})(scope, receive, self._sending(send))
 
+    def _owe(self, scope: Mapping[str, Any], requests: int) -> None:
+        """Count a long body that is parsed as ``requests`` more of its sender's."""
+        person = scope.get("state", {}).get("person")
+        if requests and person is not None and not scope["path"].endswith((*UPLOADS, REPORTS)):
+            self._rates.owe(person.token, requests)
+
     def _sending(self, send: Send, state: Mapping[str, Any] | None = None) -> Send:
         """``send`` with the headers that every response has, and with how much the token may still send."""
 
@@ -91,6 +105,17 @@ class BodyLimit:
             await send(message)
 
         return dressed
+
+
+def _most_bytes(scope: Mapping[str, Any], settings: Settings) -> int:
+    """How long a request's body may be: strangers' next to nothing, and the longer only where little is parsed."""
+    path, method = scope["path"], scope["method"]
+    if path in UPLOADS:
+        return settings.upload_bytes
+    if path in LOGINS:
+        return min(LOGIN_BYTES, settings.body_bytes)
+    is_wide = method == "PUT" or path.startswith("/declare/") or path.endswith(("/edit", REPORTS))
+    return settings.body_bytes if is_wide else min(MAX_PARSED_BYTES, settings.body_bytes)
 
 
 class Rates:
@@ -112,9 +137,8 @@ class Rates:
             Refused: the bucket is empty; it says when to come again.
         """
         now = self._clock()
-        level, at = self._buckets.pop(who, (float(self._burst), now))
-        level = min(float(self._burst), level + (now - at) * self._rate)
-        self._buckets[who] = (max(0.0, level - 1), now)
+        level = self._level(who, now)
+        self._buckets[who] = (level - 1 if level >= 1 else min(level, 0.0), now)
         while len(self._buckets) > MOST_REMEMBERED:
             self._buckets.popitem(last=False)
         if level < 1:
@@ -125,9 +149,46 @@ class Rates:
             )  # fmt: skip
         return _left(math.floor(level - 1), max(1, math.ceil((1 - level % 1) / self._rate)))
 
+    def owe(self, who: str, requests: int) -> None:
+        """Count ``requests`` more, which were weighed only as they came: the bucket may be emptier than empty."""
+        now = self._clock()
+        self._buckets[who] = (self._level(who, now) - requests, now)
+
+    def _level(self, who: str, now: float) -> float:
+        level, at = self._buckets.pop(who, (float(self._burst), now))
+        return min(float(self._burst), level + (now - at) * self._rate)
+
 
 def _left(requests: int, seconds: int) -> str:
     return f'"token";r={min(requests, _LARGEST)};t={min(seconds, _LARGEST)}'
+
+
+class Open:
+    """How many requests of one token are open at once: also those that only wait, stream, or are read slowly.
+
+    Behind a proxy all connections are the proxy's, so the connections of one person cannot be counted by address.
+    """
+
+    def __init__(self, *, each: int) -> None:
+        self._each = each
+        self._open: Counter[str] = Counter()
+
+    def enter(self, who: str) -> None:
+        """Count one more.
+
+        Raises:
+            Refused: there are ``each`` already.
+        """
+        if self._open[who] >= self._each:
+            detail = f"At most {self._each} requests of one token are open at once."
+            raise Refused(429, "busy", detail, fix="end some of them", headers={"Retry-After": "1"})
+        self._open[who] += 1
+
+    def leave(self, who: str) -> None:
+        """One has ended."""
+        self._open[who] -= 1
+        if not self._open[who]:
+            del self._open[who]
 
 
 class Room:

@@ -134,13 +134,20 @@ def _remember(request: Request, problem: Problem) -> None:
     if person is not None:
         add(person.name, person.role, route, problem.code, address=address, token=person.token)
     else:
-        add("", "nobody", route, problem.code, address=address, token=claimed_token(request))
+        add("", "nobody", route, problem.code, address=address, token=_known_token(request))
 
 
 def claimed_token(request: Request) -> str:
     """The id in the token that a request was sent with, whether or not it is a good one: its secret is not read."""
     text = request.headers.get("authorization", "").partition(" ")[2].strip()
     return text[3:11] if _TOKEN_ID.match(text) else ""
+
+
+def _known_token(request: Request) -> str:
+    """The id that a request claims, if there is such a token: of made-up ones a stranger has as many as he likes."""
+    claimed = claimed_token(request)
+    known = claimed and request.app.state.house.store.one("SELECT 1 FROM token WHERE id = ?", claimed)
+    return claimed if known else ""
 
 
 def _readable(request: Request) -> str:

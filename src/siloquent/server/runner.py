@@ -168,6 +168,9 @@ class Runner:
         if row["tries"] >= MAX_TRIES:  # its servers died with it, each time
             self._fail(number, _KILLED)
             return True
+        if (former := self._running.pop(number, None)) is not None:  # cancelled and sent again before we looked
+            former.process.kill()
+            former.process.wait()
         words = ["siloquent.server.work", str(self._folder), number, str(self._max_bytes), self._id]
         try:
             process = subprocess.Popen([sys.executable, "-m", *words], stdin=subprocess.DEVNULL, start_new_session=True)

@@ -26,7 +26,8 @@ class Settings:
         trusted_proxy: The address of the one reverse proxy whose word about TLS and clients is taken, or networks with
             commas between them; empty: none. Where it is set, others than the proxy and this machine are not heard.
         rate_per_second, burst: Requests that one token may make.
-        connections: Open at once, of all; ``connections_each``: of one address, where no proxy stands between.
+        connections: Open at once, of all; ``connections_each``: of one address, where no proxy stands
+            between, and requests of one token, wherever they come from.
         workers: Threads that read rows, and as many for each other kind of work.
         planners: Processes that price questions and jobs, each plan in ``plan_seconds`` and ``plan_bytes`` of memory.
         running: Answers that one token may have running; ``queue``: that all may have waiting.

@@ -157,11 +157,7 @@ class Tokens:
         """
         person, now = self.person(secret), int(time.time())
         if person is None:
-            with self._store.writing() as db:
-                row = db.execute(
-                    "DELETE FROM login WHERE digest = ? AND expires > ? RETURNING token", (_digest(secret), now)
-                ).fetchone()
-            person = self._of(row["token"]) if row else None
+            person = self._linked(_digest(secret), now)
         if person is None or person.role in MACHINES:  # they have no pages
             raise NotAllowed("This token or link opens nothing: it is unknown, used, revoked or too old.")
         cookie = secrets.token_urlsafe(32)  # allowed: a session's id
@@ -171,6 +167,16 @@ class Tokens:
             until = now + hours * 3_600
             db.execute("INSERT INTO browser VALUES (?, ?, ?, ?)", (_digest(cookie), person.token, csrf, until))
         return cookie
+
+    def _linked(self, digest: bytes, now: int) -> Person | None:
+        """Who comes by a link, which is then used up. A stranger's guess writes nothing, and so waits for nobody."""
+        if self._store.one("SELECT 1 FROM login WHERE digest = ? AND expires > ?", digest, now) is None:
+            return None
+        with self._store.writing() as db:
+            row = db.execute(
+                "DELETE FROM login WHERE digest = ? AND expires > ? RETURNING token", (digest, now)
+            ).fetchone()
+        return self._of(row["token"]) if row else None
 
     def browser(self, cookie: str) -> Person | None:
         """Whose browser session ``cookie`` is."""

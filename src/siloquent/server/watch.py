@@ -16,6 +16,7 @@ from typing import Any
 
 from siloquent.errors import SchemaError
 from siloquent.server.denials import Denials
+from siloquent.server.limits import Open
 from siloquent.server.store import Store
 
 Message = MutableMapping[str, Any]
@@ -112,8 +113,8 @@ class Watch:
 class Watched:
     """ASGI middleware: every request has an id, which its response repeats, and is counted when it ends."""
 
-    def __init__(self, app: Any, *, watch: Watch) -> None:
-        self._app, self._watch = app, watch
+    def __init__(self, app: Any, *, watch: Watch, open_: Open) -> None:
+        self._app, self._watch, self._open = app, watch, open_
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Send) -> None:
         """Pass the request on."""
@@ -132,6 +133,8 @@ class Watched:
         try:
             await self._app(scope, receive, heard)
         finally:
+            if (counted := scope.get("state", {}).get("counted")) is not None:
+                self._open.leave(counted)
             self._watch.request(scope, request, status, time.monotonic() - started)
 
 

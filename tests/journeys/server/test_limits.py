@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import time
+from contextlib import ExitStack, closing
 from pathlib import Path
 
+import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -138,3 +142,79 @@ def test_a_file_that_unpacks_to_gigabytes_is_refused_and_an_honest_one_is_kept(s
         assert (found.status_code, found.json()["code"]) == (422, "upload_refused")
         assert client.post("/v1/uploads", content=(tmp_path / "honest").read_bytes()).status_code == 201
     assert len(list((served.folder / "uploads").glob("*"))) == kept + 1
+
+
+def unfinished(served: Served, *, name: str) -> str:
+    """The id of a job of ``name`` that another server holds and never ends."""
+    statement = (
+        "INSERT INTO job (id, name, token, task, spec, key, state, created, changed, holder, held_until) "
+        "VALUES ('j-1', ?, '', 'synth', '{\"table\": \"visits\"}', 'k', 'running', 1, 1, 'another', ?)"
+    )
+    served.app.state.house.store.write(statement, name, int(time.time()) + 10_000)
+    return "j-1"
+
+
+def test_whoever_follows_a_job_many_times_takes_no_place_of_others(tmp_path: Path) -> None:
+    with (
+        serving(clinic_workspace(tmp_path / "w"), connections_each=3) as served,
+        served.client("ana") as ana,
+        served.client("bo") as bo,
+    ):
+        job = unfinished(served, name="ana")
+        with ExitStack() as streams:
+            for _ in range(3):
+                stream = httpx.stream("GET", f"{served.address}/v1/jobs/{job}/events", headers=dict(ana.headers))
+                assert streams.enter_context(stream).status_code == 200
+            found = ana.get("/v1/me")
+            assert (found.status_code, found.json()["code"]) == (429, "busy")
+            assert found.headers["retry-after"] == "1"
+            assert bo.get("/v1/me").status_code == 200
+        while ana.get("/v1/me").status_code == 429:
+            time.sleep(0.05)
+        assert ana.get("/v1/me").status_code == 200
+
+
+def test_a_long_body_counts_as_many_requests_and_a_longer_one_is_not_parsed(tmp_path: Path) -> None:
+    def nested(size: int) -> bytes:
+        return b'{"sql": [' + b"[]," * (size // 3) + b"1]}"
+
+    kind = {"Content-Type": "application/json", "Idempotency-Key": "k"}
+    with (
+        serving(clinic_workspace(tmp_path / "w"), rate_per_second=0.01, burst=6) as served,
+        served.client("ana", **kind) as ana,
+        served.client("bo", **kind) as bo,
+    ):
+        for path in ("/v1/explanations", "/v1/answers", "/v1/jobs", "/v1/jobs/prices"):
+            found = ana.post(path, content=nested(3 * 2**20))
+            assert (found.status_code, found.json()["code"]) == (413, "body_too_large"), path
+        assert ana.post("/v1/explanations", content=nested(2**20)).status_code == 422
+        found = ana.get("/v1/me")
+        assert (found.status_code, found.json()["code"]) == (429, "too_many_requests")
+        assert int(found.headers["retry-after"]) > 10 / 0.01  # a MiB is 16 requests, of which there was one left
+        assert bo.get("/v1/me").status_code == 200
+
+
+def test_a_stranger_sends_no_long_form(served: Served) -> None:
+    for path in ("/login", "/logout"):
+        found = httpx.post(
+            f"{served.address}{path}",
+            content=b"token=" + b"&" * 20_000,
+            headers={"Content-Type": "application/x-www-form-urlencoded"},
+        )
+        assert (found.status_code, found.json()["code"]) == (413, "body_too_large")
+
+
+def test_a_job_keeps_no_long_spec(served: Served) -> None:
+    spec = {"table": "visits", "budget": {"epsilon": "1"}, "columns": ["a" * 70_000]}
+    with served.client("ana", **{"Idempotency-Key": "long"}) as ana:
+        found = ana.post("/v1/jobs", json={"task": "synth", "spec": spec})
+        assert (found.status_code, found.json()["code"]) == (413, "text_too_long")
+        assert "long" not in [row["key"] for row in served.app.state.house.store.all("SELECT key FROM job")]
+
+
+def test_a_strangers_guess_waits_for_no_lock_of_the_store(served: Served) -> None:
+    with closing(sqlite3.connect(served.folder / "server.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        found = httpx.post(f"{served.address}/login", data={"token": "x"}, timeout=60)
+        other.execute("ROLLBACK")
+    assert found.status_code == 403  # 503 where it waited for the lock

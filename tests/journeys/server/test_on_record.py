@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,26 @@ def test_addresses_without_number_take_no_room_and_are_counted(tmp_path: Path) -
     newest = kept.newest(10_000)
     assert max(one["times"] for one in newest) == 4 * denials.MAX_PENDING
     store.close()
+
+
+def test_made_up_tokens_of_one_stranger_are_one_line(tmp_path: Path) -> None:
+    with serving(clinic_workspace(tmp_path / "w")) as served, served.client("nobody") as stranger:
+        for number in range(40):
+            told = {"Authorization": f"Bearer sq_{number:08x}_{'x' * 43}"}
+            assert stranger.get("/v1/me", headers=told).status_code == 401
+        found = [(one["token"], one["times"]) for one in recorded(served) if one["route"] == "me"]
+        assert (sum(times for _, times in found), {token for token, _ in found}, len(found)) == (40, {""}, 1)
+
+
+def test_a_flood_of_strangers_hides_no_person(tmp_path: Path) -> None:
+    with closing(Store(tmp_path / "s.sqlite")) as store:
+        kept = Denials(store)
+        for number in range(denials.MAX_PENDING):
+            kept.add("", "nobody", "me", "unauthorised", address=f"10.0.{number // 256}.{number % 256}")
+        kept.add("bo", "analyst", "list_denials", "not_allowed", address="10.9.9.9", token="0000000b")
+        kept.flush()
+        (found,) = [one for one in kept.newest(10_000) if one["code"] == "not_allowed"]
+        assert (found["name"], found["address"], found["token"]) == ("bo", "10.9.9.9", "0000000b")
 
 
 def test_a_refusal_waits_for_no_disk_and_is_written_when_the_store_is_free(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from siloquent.documents.reports import answer_document, counters_document
-from siloquent.server.guard import Guarded, Who, house_of
+from siloquent.server.guard import Guarded, House, Who, house_of
 from siloquent.server.problems import Refused, not_found
-from siloquent.server.repeats import REPLAYED, KeyTaken, keep, kept, repeat_of
+from siloquent.server.repeats import REPLAYED, KeyTaken, Repeat, keep, kept, repeat_of
 from siloquent.server.routes.bodies import QuestionBody
 
 router = APIRouter(route_class=Guarded)
@@ -63,9 +63,13 @@ async def send_reports(request: Request, collection: str, person: Who) -> Respon
         )
         told = {"schema": "siloquent/collect-taken/1", "collection": made.digest, "counters": taken}
         if repeat is not None:
-            with suppress(KeyTaken), house.store.writing() as db:  # another server was sent the same: each counted once
-                keep(db, repeat, sent, told)
+            await asyncio.to_thread(_keep, house, repeat, sent, told)
     return JSONResponse(told)
+
+
+def _keep(house: House, repeat: Repeat, sent: bytes, told: dict[str, Any]) -> None:
+    with suppress(KeyTaken), house.store.writing() as db:  # another server was sent the same: each counted once
+        keep(db, repeat, sent, told)
 
 
 @router.post("/collections/{collection}/estimates")

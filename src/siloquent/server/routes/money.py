@@ -48,8 +48,7 @@ async def list_entries(
         shared = person.role == "analyst" and "/" not in account
         if shared or account not in {one.name for one in visible_accounts(session, person)}:
             raise not_found()
-        found = (one for one in session.ledger.entries(account=account) if one.seq > after)
-        return [entry_document(one) for one in islice(found, limit)]
+        return [entry_document(one) for one in islice(session.ledger.entries(after, account), limit)]
 
     return {"schema": "siloquent/entry-list/1", "entries": await house_of(request).desk.run(person.analyst, work)}
 

@@ -78,9 +78,8 @@ async def verify_release(request: Request, release: str, person: Who) -> dict[st
 async def share_release(request: Request, release: str, person: Who) -> dict[str, Any]:
     """Let every analyst of the release's table see it: the owner's approval."""
     found = manifest_of(house_of(request), _folder(request), release, person)
-    with house_of(request).store.writing() as db:
-        db.execute(_SHARE, (release, person.name, int(time.time())))
-        record(db, person, "share_release", release)
+    share = (_SHARE, (release, person.name, int(time.time())))
+    await asyncio.to_thread(_write_with_act, house_of(request), share, person, "share_release", release)
     return {**found, "shared": True}
 
 
@@ -89,11 +88,16 @@ async def delete_release(request: Request, release: str, person: Who) -> dict[st
     """Delete a release's values. Its manifest stays: what was given to whom at which price is on record for good."""
     house, folder = house_of(request), _folder(request)
     found = manifest_of(house, folder, release, person)
-    with house.store.writing() as db:
-        db.execute(ADD_RELEASE, (release, _payer(found), int(time.time())))
-        record(db, person, "delete_release", release)
+    add = (ADD_RELEASE, (release, _payer(found), int(time.time())))
+    await asyncio.to_thread(_write_with_act, house, add, person, "delete_release", release)
     await asyncio.to_thread(remove_files, folder.parent, house.store, release)
     return {**found, "deleted": True}
+
+
+def _write_with_act(house: House, write: tuple[str, tuple[Any, ...]], person: Person, what: str, release: str) -> None:
+    with house.store.writing() as db:
+        db.execute(*write)
+        record(db, person, what, release)
 
 
 @router.post("/releases/{release}/questions")

@@ -194,7 +194,7 @@ async def take(
                 seen.update(chunk)
                 file.write(chunk)
             file.flush()
-            os.fsync(file.fileno())
+            await asyncio.to_thread(os.fsync, file.fileno())
         form = form_of(first)
         if form == "parquet":
             await parquet_columns(building)
@@ -203,12 +203,18 @@ async def take(
         building.unlink(missing_ok=True)
     source = f"{form}:uploads/{number}.{form}"
     made = {"schema": "siloquent/upload/1", "id": number, "format": form, "source": source, "bytes": size}
-    try:
+
+    def write() -> None:
         with house.store.writing() as db:
             db.execute("INSERT INTO upload VALUES (?, ?, ?, ?)", (number, form, size, int(time.time())))
             record(db, request.state.person, "upload", number)
             if repeat is not None:
                 keep(db, repeat, seen.digest(), made)
+
+    try:
+        await asyncio.to_thread(write)
+    except asyncio.CancelledError:  # the write goes on: its file stays
+        raise
     except BaseException as failed:  # allowed: a file that the store does not know is nobody's, and it is raised again
         (folder / f"{number}.{form}").unlink(missing_ok=True)
         earlier = kept(house.store, repeat, seen.digest()) if repeat and isinstance(failed, KeyTaken) else None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
+
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -29,9 +32,8 @@ async def login_link(request: Request, secret: str) -> Response:
 async def log_in(request: Request) -> Response:
     house, fields = house_of(request), await form_of(request, None)
     house.rates.take(f"login {request.client.host if request.client else ''}")
-    return start_session(
-        house, house.tokens.log_in(fields.get("token", "").strip(), hours=house.settings.session_hours)
-    )
+    log_in = partial(house.tokens.log_in, fields.get("token", "").strip(), hours=house.settings.session_hours)
+    return start_session(house, await asyncio.to_thread(log_in))
 
 
 @router.post("/logout")
@@ -39,7 +41,7 @@ async def log_out(request: Request) -> Response:
     person = person_or_none(request)
     if person is not None:
         await form_of(request, person)
-        house_of(request).tokens.log_out(request.cookies[COOKIE])
+        await asyncio.to_thread(house_of(request).tokens.log_out, request.cookies[COOKIE])
     response = RedirectResponse("/login", status_code=303)
     response.delete_cookie(COOKIE, path="/")
     return response
@@ -56,7 +58,8 @@ async def list_tokens(request: Request) -> Response:
     if request.method == "POST":
         fields = await form_of(request, person)
         days, wanted = fields.get("days", "90"), fields.get("tables", "").replace(",", " ").split()
-        made = house.tokens.create(
+        made = await asyncio.to_thread(
+            house.tokens.create,
             fields.get("name", "").strip(),
             fields.get("role", ""),
             tables=tuple(wanted),
@@ -70,5 +73,5 @@ async def list_tokens(request: Request) -> Response:
 async def revoke_token(request: Request, token: str) -> Response:
     person = visitor(request, "owner")
     await form_of(request, person)
-    house_of(request).tokens.revoke(token, also=recorded(person, "revoke_token"))
+    await asyncio.to_thread(house_of(request).tokens.revoke, token, also=recorded(person, "revoke_token"))
     return RedirectResponse("/tokens", status_code=303)

@@ -17,7 +17,7 @@ from siloquent.documents.money import four_digits
 from siloquent.documents.problems import Problem
 from siloquent.explore.spec.shown import how_it_holds
 from siloquent.pictures.plain import label, number, share
-from siloquent.server.guard import COOKIE, House, house_of, require_proof
+from siloquent.server.guard import COOKIE, House, count_open, house_of, require_proof
 from siloquent.server.problems import Refused
 from siloquent.server.tokens import Person
 from siloquent.version import VERSION
@@ -89,6 +89,7 @@ def visitor(request: Request, *roles: str) -> Person:
         raise Refused(401, "unauthorised", "Log in first.", fix="/login")
     request.state.person = person
     house_of(request).rates.take(person.token)
+    count_open(request, person)
     if roles and person.role not in roles:
         raise Refused(404, "not_found", "There is no such page for you.", fix="/")
     return person
