@@ -127,8 +127,9 @@ def count_open(request: Request, person: Person) -> None:
     Raises:
         Refused: 429, there are too many.
     """
-    house_of(request).open.enter(person.token)
-    request.state.counted = person.token  # where ``Watched`` finds it
+    if getattr(request.state, "counted", None) is None:
+        house_of(request).open.enter(person.token)
+        request.state.counted = person.token  # where ``Watched`` finds it
 
 
 class Guarded(APIRoute):
