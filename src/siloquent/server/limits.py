@@ -74,7 +74,8 @@ class BodyLimit:
             nonlocal started
             if seen <= most:
                 started = True
-                await self._sending(send, scope.get("state"))(message)
+                # Proxies of some versions take what is left of a body that waited to be asked for as the next request.
+                await self._sending(send, scope.get("state"), ends=b"expect" in fields)(message)
 
         if length.isdigit() and int(length[:19]) > most:
             seen = most + 1
@@ -91,12 +92,14 @@ class BodyLimit:
         if requests and person is not None and not scope["path"].endswith((*UPLOADS, REPORTS)):
             self._rates.owe(person.token, requests)
 
-    def _sending(self, send: Send, state: Mapping[str, Any] | None = None) -> Send:
+    def _sending(self, send: Send, state: Mapping[str, Any] | None = None, *, ends: bool = False) -> Send:
         """``send`` with the headers that every response has, and with how much the token may still send."""
 
         async def dressed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = {**self._headers, **(state or {}).get("rate_limit", {})}
+                if ends:
+                    headers["Connection"] = "close"
                 there = {name.lower() for name, _ in message["headers"]}
                 message["headers"] = [
                     *message["headers"],

@@ -218,3 +218,9 @@ def test_a_strangers_guess_waits_for_no_lock_of_the_store(served: Served) -> Non
         found = httpx.post(f"{served.address}/login", data={"token": "x"}, timeout=60)
         other.execute("ROLLBACK")
     assert found.status_code == 403  # 503 where it waited for the lock
+
+
+def test_a_connection_whose_client_waited_to_be_asked_for_a_body_is_not_used_again(served: Served) -> None:
+    with served.client("ana") as ana:
+        assert ana.get("/v1/me", headers={"Expect": "100-continue"}).headers["connection"] == "close"
+        assert "connection" not in ana.get("/v1/me").headers

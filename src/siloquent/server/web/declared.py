@@ -32,7 +32,7 @@ async def list_tables(request: Request) -> Response:
 async def declare_table(request: Request) -> Response:
     person = visitor(request, "owner")
     if request.method == "GET":
-        return render(request, "declare.html", person, toml="", name="", problem=None)
+        return render(request, "declare.html", person, toml="", name="", tag="", problem=None)
     fields = await form_of(request, person)
     return await _declared(request, person, fields.get("name", "").strip(), fields.get("toml", ""))
 
