@@ -7,7 +7,9 @@ take, are ended when they take too long or too much memory, and serve persons in
 from __future__ import annotations
 
 import multiprocessing
+import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -21,6 +23,9 @@ from siloquent.server.tokens import Person
 from siloquent.server.turns import Turns
 
 START_SECONDS = 120
+TICK_SECONDS = 0.25
+WAITS, MIN_WAIT_SECONDS = 6, 30.0
+"""How long a plan is waited for: so many times the processor time that it may take, and no less than this."""
 _PRELOADED = ["siloquent.server.planning", "siloquent.door", "siloquent.explore.task"]
 
 
@@ -92,10 +97,17 @@ class Planners:
                 raise no_planner() from None
         try:
             return planner.ask(order, self._seconds)
+        except _NoTurn:
+            planner.end()
+            raise no_planner() from None
         except (EOFError, OSError, TimeoutError):  # too long, or ended by the system for its memory
             self.ended += 1
             planner.end()
             return too_dear_to_plan()
+
+
+class _NoTurn(Exception):
+    """The machine does so much else that a plan was not made in time: that says nothing of the plan."""
 
 
 class _Planner:
@@ -125,11 +137,29 @@ class _Planner:
         self._pipe.recv()
 
     def ask(self, order: Order, seconds: float) -> Any:
+        """What the process makes of ``order`` in ``seconds`` of processor time.
+
+        Raises:
+            TimeoutError: it takes longer. _NoTurn: it had ``WAITS`` times as long, and did not get that time.
+        """
         assert self._pipe is not None
+        before, until = self._cpu_seconds(), time.monotonic() + max(MIN_WAIT_SECONDS, WAITS * seconds)
         self._pipe.send(order)
-        if not self._pipe.poll(seconds):
-            raise TimeoutError
+        while not self._pipe.poll(min(TICK_SECONDS, seconds)):
+            if self._cpu_seconds() - before >= seconds:
+                raise TimeoutError
+            if time.monotonic() >= until:
+                raise _NoTurn
         return self._pipe.recv()
+
+    def _cpu_seconds(self) -> float:
+        """What the process has used of processors so far; where a system does not tell, all the time that passed."""
+        assert self._process is not None
+        try:
+            fields = Path(f"/proc/{self._process.pid}/stat").read_text("ascii").rpartition(")")[2].split()
+        except OSError:
+            return time.monotonic()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def end(self) -> None:
         if self._process is not None:

@@ -69,11 +69,11 @@ def too_dear_to_plan() -> Refused:
 
 
 def no_planner() -> Refused:
-    """The answer while no process to find a price with can be started: the machine is out of memory, or very busy."""
+    """The answer while no process finds a price: the machine is out of memory, or very busy."""
     return Refused(
         503,
         "too_slow",
-        "No process to find the price with has started in time.",
+        "The server is busy: the price was not found in time.",
         fix="send it again in a minute",
         headers={"Retry-After": "60"},
     )

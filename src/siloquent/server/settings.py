@@ -29,7 +29,8 @@ class Settings:
         connections: Open at once, of all; ``connections_each``: of one address, where no proxy stands
             between, and requests of one token, wherever they come from.
         workers: Threads that read rows, and as many for each other kind of work.
-        planners: Processes that price questions and jobs, each plan in ``plan_seconds`` and ``plan_bytes`` of memory.
+        planners: Processes that price questions and jobs, each plan in ``plan_seconds`` of processor time and in
+            ``plan_bytes`` of memory.
         running: Answers that one token may have running; ``queue``: that all may have waiting.
         jobs: Jobs that run at once, each in ``job_bytes`` of memory for at most ``job_seconds``.
         sources: What an owner may name as a table's source over HTTP: folders of the workspace, ``postgres:NAME`` and

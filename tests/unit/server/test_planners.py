@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -55,3 +57,20 @@ def test_a_process_that_starts_too_slowly_is_told(tmp_path: Path, monkeypatch: p
         made._ask(Order(ANALYST, QUESTION))
     assert (refused.value.problem.http_status, refused.value.problem.code) == (503, "too_slow")
     made.close()
+
+
+def test_a_plan_that_gets_no_processor_is_not_called_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that does much else says nothing of a plan: the planner's process is stopped, as by a scheduler."""
+    monkeypatch.setattr(planners, "MIN_WAIT_SECONDS", 0.5)
+    made = Planners(clinic_workspace(tmp_path / "clinic"), count=1, seconds=0.05, max_bytes=2**32)
+    try:
+        (planner,) = made._idle
+        planner.start(tmp_path / "clinic", 2**32)
+        assert planner._process is not None
+        assert planner._process.pid is not None
+        os.kill(planner._process.pid, signal.SIGSTOP)
+        with pytest.raises(Refused) as refused:
+            made._ask(Order(ANALYST, QUESTION))
+        assert (refused.value.problem.http_status, refused.value.problem.code) == (503, "too_slow")
+    finally:
+        made.close()
