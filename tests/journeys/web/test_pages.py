@@ -209,7 +209,7 @@ def test_everything_can_be_asked_without_a_mouse(visit: Visit) -> None:
     page.keyboard.press("Tab")
     page.locator("#sql:focus").wait_for()
     page.keyboard.type(WARDS)
-    expect(page.locator("#sql:focus")).to_have_value(WARDS)
+    expect(page.locator("#sql:focus")).to_have_value(WARDS, timeout=60_000)
     for _ in range(5):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.value") == "explain":
