@@ -131,7 +131,7 @@ def _key_of(account: str, step: int, key: str) -> str:
 
 
 def spent_under(ledger: Ledger, account: str, key: str) -> Cost | None:
-    """What ``account`` has paid so far for the request under the asker's ``key``, all steps; None: nothing."""
+    """Add up what ``account`` has paid for all steps of the request under ``key``; None if it has paid nothing."""
     total, step = None, 1
     while (paid := ledger.cost_under(account, _key_of(account, step, key))) is not None:
         total, step = paid if total is None else total + paid, step + 1

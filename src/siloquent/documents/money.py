@@ -77,7 +77,7 @@ def account_document(account: Account) -> dict[str, Any]:
 
 
 def cost_document(account: Account, cost: Cost) -> dict[str, str]:
-    """What was charged to an account, as part of a document; amounts are exact decimal text."""
+    """Build the part of a document that says what an account was charged; amounts are exact decimal text."""
     from siloquent.privacy import ATTO, accountant
 
     return {

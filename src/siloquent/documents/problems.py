@@ -46,7 +46,7 @@ FIXES = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What went wrong, as people read it on standard error and programs on standard output.
+    """An error, for people on standard error and for programs on standard output.
 
     ``about``: the error's own attributes, by name, for programs: they need not parse ``detail``.
     """

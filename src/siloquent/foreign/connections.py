@@ -1,4 +1,4 @@
-"""Connections of strangers: so many from each, so long until a request is whole, and room for one more at all times.
+"""Connections of strangers: a limit for each peer, a time limit for each request, and room for one more at all times.
 
 A socket costs whoever opens it nothing, and a server that waits for it a file and a place. uvicorn waits for ever for a
 request that never comes, and refuses newcomers once all places are taken; both of our servers, the workspace's and the
@@ -31,7 +31,7 @@ class _Limits:
     """By peer, the connections on which it is to speak next, the one that has been silent for longest first."""
 
     def make_room(self) -> None:
-        """Where all places are taken, close the longest silent connection of the peer that has the most of them.
+        """If all places are taken, close the longest silent connection of the peer that has the most of them.
 
         Not the longest silent of all: many that are opened at once would take the place of one that has just spoken.
         """

@@ -160,7 +160,7 @@ def _check_query(request: Request, known: set[str]) -> None:
             told = f"Known: {', '.join(sorted(known))}." if known else "This address takes none."
             detail = f"query: there is no parameter {name[:40]!r}. {told}"
         elif names.count(name) > 1:
-            detail = f"query: {name} is said more than once."
+            detail = f"query: {name} is given more than once."
         else:
             continue
         raise Refused(422, "request_unreadable", detail, fix="GET /openapi.json, which says what an address takes")

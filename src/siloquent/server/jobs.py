@@ -181,7 +181,7 @@ def ledger_key_of(name: str, key: str) -> str:
 
 
 def cost_of_job(session: Session, row: Mapping[str, Any]) -> dict[str, str] | None:
-    """What the ledger has charged for a job so far, as part of its document; None: nothing."""
+    """Build the part of a job's document that says what the ledger has charged so far; None if nothing."""
     from siloquent.charging import spent_under
     from siloquent.documents.money import cost_document
 

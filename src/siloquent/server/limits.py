@@ -74,7 +74,7 @@ class BodyLimit:
             nonlocal started
             if seen <= most:
                 started = True
-                # Proxies of some versions take what is left of a body that waited to be asked for as the next request.
+                # Some proxies use the connection again while the body that they held back is still expected on it.
                 await self._sending(send, scope.get("state"), ends=b"expect" in fields)(message)
 
         if length.isdigit() and int(length[:19]) > most:
@@ -111,7 +111,7 @@ class BodyLimit:
 
 
 def _most_bytes(scope: Mapping[str, Any], settings: Settings) -> int:
-    """How long a request's body may be: strangers' next to nothing, and the longer only where little is parsed."""
+    """The longest body that a request may have: short for logins, long only where little of it is parsed."""
     path, method = scope["path"], scope["method"]
     if path in UPLOADS:
         return settings.upload_bytes

@@ -25,7 +25,7 @@ from siloquent.server.turns import Turns
 START_SECONDS = 120
 TICK_SECONDS = 0.25
 WAITS, MIN_WAIT_SECONDS = 6, 30.0
-"""How long a plan is waited for: so many times the processor time that it may take, and no less than this."""
+"""The longest wait for a plan: this many times its limit of processor time, and at least this many seconds."""
 _PRELOADED = ["siloquent.server.planning", "siloquent.door", "siloquent.explore.task"]
 
 
@@ -107,7 +107,7 @@ class Planners:
 
 
 class _NoTurn(Exception):
-    """The machine does so much else that a plan was not made in time: that says nothing of the plan."""
+    """The machine was too busy to make a plan in time, which says nothing about the plan."""
 
 
 class _Planner:
@@ -153,7 +153,7 @@ class _Planner:
         return self._pipe.recv()
 
     def _cpu_seconds(self) -> float:
-        """What the process has used of processors so far; where a system does not tell, all the time that passed."""
+        """The processor time that the process has used so far; on a system that does not tell, the time that passed."""
         assert self._process is not None
         try:
             fields = Path(f"/proc/{self._process.pid}/stat").read_text("ascii").rpartition(")")[2].split()

@@ -107,7 +107,7 @@ FILES = ("plan_file", "references")
 
 
 def main(folder: Path, number: str, most_bytes: int, holder: str) -> int:
-    """Do the job ``number`` of the server in ``folder``, for as long as it is ``holder``'s; 1: the queue keeps it."""
+    """Do the job ``number`` of the server in ``folder`` while it is ``holder``'s; return 1 to leave it in the queue."""
     try:
         return _do(folder, number, most_bytes, holder)
     except sqlite3.OperationalError as failed:  # the store is locked or full: no word about the job could be kept

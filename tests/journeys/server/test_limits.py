@@ -174,6 +174,28 @@ def test_whoever_follows_a_job_many_times_takes_no_place_of_others(tmp_path: Pat
         assert ana.get("/v1/me").status_code == 200
 
 
+def test_a_request_leaves_its_place_however_it_ends(tmp_path: Path) -> None:
+    """Pages too: with two places, whatever keeps one is seen at the second request of its kind."""
+    with (
+        serving(clinic_workspace(tmp_path / "w"), connections_each=2) as served,
+        served.client("ana") as ana,
+        httpx.Client(base_url=served.address, timeout=60) as browser,
+    ):
+        assert browser.post("/login", data={"token": served.texts["ana"]}).status_code == 303
+        ends = {
+            ("GET", "/v1/me"): 200,
+            ("GET", "/v1/me?limt=5"): 422,
+            ("GET", "/v1/tables/none"): 404,
+            ("GET", "/v1/denials"): 403,
+            ("POST", "/v1/explanations"): 422,
+        }
+        for _ in range(3):
+            for (method, path), status in ends.items():
+                assert ana.request(method, path).status_code == status, path
+            for path, status in (("/tables", 200), ("/jobs", 200), ("/tokens", 404), ("/none", 404)):
+                assert browser.get(path).status_code == status, path
+
+
 def test_a_long_body_counts_as_many_requests_and_a_longer_one_is_not_parsed(tmp_path: Path) -> None:
     def nested(size: int) -> bytes:
         return b'{"sql": [' + b"[]," * (size // 3) + b"1]}"

@@ -300,13 +300,13 @@ def _as_date(values: Values, other: Values) -> Values:
         try:
             data = np.array([np.datetime64(datetime.fromisoformat(str(text)), "s") for text in values.data[:1]])
         except ValueError:
-            raise RequestError(f"{str(values.data[0])[:40]!r} is no date.", fix=_example(other)) from None
+            raise RequestError(f"{str(values.data[0])[:40]!r} is not a date.", fix=_example(other)) from None
         return Values(np.repeat(data, len(values.data)), values.known, "moment")
     return values
 
 
 def _instead_of_like(expression: Expression, tested: Values) -> str:
-    """How an expression that is no text is tested, by one of its own values."""
+    """A condition on an expression that is not text, with one of its own values."""
     name, example = render_expression(expression), _example(tested)
     if tested.kind == "truth" or not example:
         return name
