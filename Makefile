@@ -31,10 +31,10 @@ demo: .venv/.core  ## Install into .venv and answer private questions about thre
 	@.venv/bin/siloquent demo
 
 test: .venv/.dev  ## Run the quick tests (TESTS=tests/unit WORKERS=2 PYTEST_ARGS=...)
-	@$(PY) -m pytest -n $(WORKERS) --dist loadgroup -m "$(QUICK)" $(PYTEST_ARGS) $(TESTS)
+	@$(PY) -m pytest -n $(WORKERS) --dist loadscope -m "$(QUICK)" $(PYTEST_ARGS) $(TESTS)
 
 test-all: .venv/.dev  ## Run every test, those with real databases, browsers and proxies too (ALL_TESTS=... as above)
-	@$(PY) -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS) $(ALL_TESTS)
+	@$(PY) -m pytest -n $(WORKERS) --dist loadscope $(PYTEST_ARGS) $(ALL_TESTS)
 
 check: .venv/.dev  ## Style, types, import contracts, bans, bounds and licences
 	$(PY) -m ruff check $(CODE)
