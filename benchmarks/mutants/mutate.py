@@ -56,7 +56,7 @@ class Mutation:
 
     ``function``: qualified name of where it is, empty at the top of a module. ``statement``: first line of the
     statement around it. ``lines``: those whose running shows that a test may notice. ``binds``: for a statement outside
-    of functions, the names that it binds.
+    of functions, the names that it binds. ``refusal``: of a guard, the lines that run only where it refuses.
     """
 
     kind: str
@@ -69,6 +69,7 @@ class Mutation:
     statement: str
     lines: range
     binds: tuple[str, ...]
+    refusal: range = range(0)
 
     def apply(self, source: str) -> str:
         """The changed source."""
@@ -229,7 +230,8 @@ class _Walk(ast.NodeVisitor):
         if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             return
         if isinstance(node.body[-1], ast.Raise):
-            self._add("guard", node.test, "False")
+            last = node.body[-1]
+            self._add("guard", node.test, "False", range(node.body[0].lineno, (last.end_lineno or last.lineno) + 1))
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
@@ -255,7 +257,7 @@ class _Walk(ast.NodeVisitor):
         for part in (*node.args, *(one.value for one in node.keywords if one.arg not in _PROMISES)):
             self.visit(part)
 
-    def _add(self, kind: str, node: ast.expr | ast.stmt, new: str | ast.AST) -> None:
+    def _add(self, kind: str, node: ast.expr | ast.stmt, new: str | ast.AST, refusal: range = range(0)) -> None:
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         start = self.starts[node.lineno - 1] + node.col_offset
@@ -267,7 +269,9 @@ class _Walk(ast.NodeVisitor):
         lines, binds = self._reached()
         statement = self.lines[(self.statement or node).lineno - 1].strip()
         old = self.content[start:end].decode()
-        self.found.append(Mutation(kind, node.lineno, start, end, old, text, function, statement, lines, binds))
+        self.found.append(
+            Mutation(kind, node.lineno, start, end, old, text, function, statement, lines, binds, refusal)
+        )
 
     def _reached(self) -> tuple[range, tuple[str, ...]]:
         """The lines that a test runs if it may notice; for what runs at import alone, the names that it binds."""

@@ -18,8 +18,9 @@ from benchmarks.mutants.declared import Named
 from benchmarks.mutants.mutate import uses
 from benchmarks.mutants.places import Planted
 
-FIRST_TESTS, FIRST_SECONDS = 10, 10.0
-MORE_TESTS, MORE_SECONDS = 100, 60.0
+# How many tests, and seconds of them, are tried before the next ones: most faults are seen at once, and a fault has
+# survived only when all have run, but for those of a line that nearly every test runs.
+STAGES = ((10, 10.0), (100, 60.0), (1_500, 600.0))
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", re.MULTILINE)
 _UNKNOWN = re.compile(r"^ERROR: not found: (.*)$", re.MULTILINE)
 
@@ -67,15 +68,20 @@ class Field:
         with self._planted(fault), tempfile.TemporaryDirectory(prefix="mutants-compiled-") as new:
             # A cache of compiled kernels would outlive a fault in one of them.
             compiled = Path(new) if "kernels" in fault.file else self.copy.parent / "compiled"
-            first = within(covering, FIRST_TESTS, FIRST_SECONDS)
-            by = self._first_failing(first, compiled)
-            if by:
-                return Verdict(fault, by, len(first))
-            more = within(covering[len(first) :], MORE_TESTS, MORE_SECONDS)
-            return Verdict(fault, self._first_failing(more, compiled), len(first) + len(more))
+            tried = 0
+            for most, seconds in STAGES:
+                some = within(covering[tried:], most, seconds)
+                tried += len(some)
+                by = self._first_failing(some, compiled)
+                if by:
+                    return Verdict(fault, by, tried)
+            return Verdict(fault, "", tried)
 
     def covering(self, fault: Planted | Named) -> list[Traced]:
-        """The tests that run the fault's lines: those of its own task and of few lines first, of each file in turn."""
+        """The tests that run the fault's lines: those of its own task and of few lines first, of each file in turn.
+
+        A guard is missed only by what it refused, so those that were refused come before all others.
+        """
         masks: dict[str, int] = {}
         for file, line in self._lines(fault):
             masks[file] = masks.get(file, 0) | 1 << line
@@ -84,7 +90,9 @@ class Field:
             for test in self.tests
             if test.name not in self.unsound and any(test.lines.get(file, 0) & mask for file, mask in masks.items())
         ]
-        return in_turn(found, fault.file)
+        order = in_turn(found, fault.file)
+        refused = 0 if isinstance(fault, Named) else sum(1 << line for line in fault.mutation.refusal)
+        return sorted(order, key=lambda test: not test.lines.get(fault.file, 0) & refused)
 
     def _lines(self, fault: Planted | Named) -> Iterable[tuple[str, int]]:
         if isinstance(fault, Named):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.mutants import coverage
+from benchmarks.mutants import coverage, planting
 from benchmarks.mutants.coverage import Traced
 from benchmarks.mutants.declared import Equivalent, Named, change_of, named, stale
 from benchmarks.mutants.mutate import KINDS, Mutation, Signatures, mutations, uses
@@ -177,6 +177,40 @@ def test_tests_of_the_task_and_of_few_lines_come_first() -> None:
     assert [test.name[-1] for test in order] == ["b", "c", "a", "d"]
     assert [test.name[-1] for test in within(order, 3, 2.0)] == ["b", "c"]
     assert [test.name[-1] for test in within(order, 3, 0.1)] == ["b"]
+
+
+def test_whom_a_guard_refused_comes_before_all_others(tmp_path: Path) -> None:
+    source = "def f(a):\n    if a > 1:\n        raise ValueError(\n            a)\n    return a\n"
+    tests = [
+        Traced("tests/unit/privacy/t.py::passed", 0.1, {"privacy/x.py": 0b100100}),
+        Traced("tests/unit/synth/t.py::refused", 1.0, {"privacy/x.py": 0b11100, "y.py": 0b11}),
+    ]
+    guard, number = planted(source, "guard", "False"), planted(source, "number", "2")
+    field = Field(tmp_path, tests, {})
+    assert [test.name[-7:] for test in field.covering(guard)] == ["refused", ":passed"]
+    assert [test.name[-7:] for test in field.covering(number)] == [":passed", "refused"]
+
+
+def test_a_fault_has_survived_when_all_tests_of_its_line_have_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "siloquent" / "privacy").mkdir(parents=True)
+    source = "def f(a):\n    return a + 1\n"
+    (tmp_path / "siloquent" / "privacy" / "x.py").write_text(source, "utf-8")
+    tests = [Traced(f"tests/unit/data/t.py::t{nth}", 0.3, {"privacy/x.py": 0b100}) for nth in range(1_000)]
+    ran: list[str] = []
+
+    def run_tests(names: list[str], *_: object, **__: object) -> tuple[int, str]:
+        ran.extend(names)
+        return (1, f"FAILED {unlucky} - assert") if unlucky in names else (0, "")
+
+    monkeypatch.setattr(planting, "run_tests", run_tests)
+    field, fault = Field(tmp_path, tests, {}), planted(source, "number", "2")
+    unlucky = field.covering(fault)[-1].name
+    assert field.judge(fault).by == unlucky
+    assert sorted(ran) == sorted(test.name for test in tests)
+    unlucky = "none of them"
+    assert field.judge(fault).survived
 
 
 def test_lines_of_an_earlier_text_move_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

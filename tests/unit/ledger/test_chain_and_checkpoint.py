@@ -1,17 +1,22 @@
-"""What is hashed has one form, and a checkpoint survives only as itself."""
+"""What is hashed has one form, a checkpoint survives only as itself, amounts are told exactly, tables hold no gaps."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from siloquent.errors import LedgerError
-from siloquent.ledger import Checkpoint
+from siloquent.ledger import Checkpoint, open_ledger
 from siloquent.ledger.chain import canonical, genesis, seal
-from siloquent.privacy.accountants import Cost
+from siloquent.ledger.rules import in_words
+from siloquent.privacy.accountants import ATTO, AccountantName, Cost, accountant
 
 KEPT = Checkpoint("ab" * 16, 7, "c" * 64, {"visits@1": Cost(3, 4), "visits@1/änne": Cost(0)})
 
@@ -59,3 +64,29 @@ def test_what_is_no_checkpoint_is_refused(changes: dict[str, Any]) -> None:
 def test_text_that_is_no_checkpoint_is_refused(text: str) -> None:
     with pytest.raises(LedgerError, match="not a ledger checkpoint"):
         Checkpoint.from_json(text)
+
+
+@pytest.mark.parametrize("name", ["pure", "zcdp"])
+@pytest.mark.parametrize("times", [0, 1, 2, 15, 99, 100, 150, 188, 199, 10**3, 123_456_789, 10**8 + 1, 10**11 + 7])
+def test_an_amount_is_told_exactly_and_in_plain_decimals_from_a_millionth_on(name: AccountantName, times: int) -> None:
+    """``times``: in hundredths of a millionth."""
+    amount = times * accountant(name).scale // 10**8
+    told, delta = in_words(name, Cost(amount, times * ATTO // 10**8), delta=True).split(" and delta ")
+    for text in (told.split()[1], delta):
+        assert Fraction(text) == Fraction(times, 10**8)
+        assert ("e" in text) == (0 < times < 100)
+
+
+def test_every_place_of_a_ledgers_tables_holds_something(tmp_path: Path) -> None:
+    """But for the parent of a table's account, and the successor of one whose epoch goes on."""
+    open_ledger(tmp_path / "l.sqlite", create=True).close()
+    with closing(sqlite3.connect(tmp_path / "l.sqlite")) as file:
+        tables = [row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        empty = {
+            (table, column)
+            for table in tables
+            for _, column, _, not_null, _, _ in file.execute(f"SELECT * FROM pragma_table_info('{table}')")
+            if not not_null
+        }
+    assert {"account", "entry", "permit", "answer"} <= set(tables)
+    assert empty == {("account", "parent"), ("account", "successor")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import signal
@@ -19,7 +20,7 @@ import sqlalchemy as sa
 from benchmarks.ledger_trials import CHARGE, DIGEST, TABLE, Place, in_child, joined, tamper
 from scripts.postgres import fresh_database
 from siloquent.errors import LedgerError, SiloquentError
-from siloquent.ledger import Permit, open_ledger
+from siloquent.ledger import Permit, head, open_ledger
 from siloquent.ledger.postgres import PostgresLedger
 from siloquent.ledger.sqlite import SQLiteLedger
 from siloquent.privacy.accountants import Cost
@@ -217,6 +218,34 @@ def test_a_ledger_locked_for_too_long_refuses_and_is_well_afterwards(place: Plac
     reserve(ledger)
     assert ledger.account(TABLE).spent == Cost(1)
     assert ledger.verify().ok
+    ledger.close()
+
+
+class Clock:
+    """A time that passes only where somebody waits for it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 2.0, 40.0])
+def test_a_writer_waits_for_the_lock_as_long_as_it_was_told_and_no_longer(
+    place: Place, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    ledger, clock = SQLiteLedger(place.database, head=place.head, busy_seconds=seconds), Clock()
+    with place.database.with_name(f"{place.database.name}.lock").open("w") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        monkeypatch.setattr(head, "time", clock)
+        assert "busy" in refusal(lambda: reserve(ledger)).detail
+    assert seconds <= clock.now <= seconds + 0.01
+    reserve(ledger)
+    assert ledger.account(TABLE).spent == Cost(1)
     ledger.close()
 
 

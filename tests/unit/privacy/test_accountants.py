@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from decimal import Decimal
 from fractions import Fraction
 
 import pytest
 
-from siloquent.errors import NotAllowed, RequestError
+from siloquent.errors import LedgerError, NotAllowed, RequestError
 from siloquent.privacy import (
     Composed,
     Cost,
@@ -52,6 +53,12 @@ PURE, ZCDP = accountant("pure"), accountant("zcdp")
 def test_an_event_costs_what_its_source_says(event: object, epsilon: Fraction, rho: Fraction) -> None:
     assert PURE.price(event).amount == epsilon
     assert ZCDP.price(event).amount == rho
+
+
+@pytest.mark.parametrize("name", ["", "renyi", "Pure", "PURE", " pure", "zcdp\n", "zcdp/1", "pure,zcdp"])
+def test_an_accountant_that_this_version_does_not_know_is_no_other_one(name: str) -> None:
+    with pytest.raises(LedgerError, match=re.escape(f"No accountant named {name!r}. Known: pure, zcdp.")):
+        accountant(name)
 
 
 def test_a_gaussian_costs_half_its_squared_sensitivity_over_its_variance() -> None:

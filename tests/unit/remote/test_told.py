@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siloquent.errors import RequestError
+from siloquent.privacy import Cost
 from siloquent.remote import documents
 from siloquent.remote.answers import RemoteExplanation
 from siloquent.remote.documents import Job, NewToken, Release, Upload
 from siloquent.remote.told import Told, listed
+from siloquent.remote.verbs.tables import account_of
 
 KINDS = [one for one in vars(documents).values() if isinstance(one, type) and issubclass(one, Told) and one is not Told]
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
@@ -89,3 +91,30 @@ def test_an_explanation_is_its_document() -> None:
         {"cost": {"rho": "0.5"}, "account": "a", "left_before": "1", "left_after": None, "notes": []}
     )
     assert (told.symbol, float(told.price), told.left_after) == ("rho", 0.5, None)
+
+
+ACCOUNT: dict[str, Any] = {
+    "name": "visits@1", "parent": None, "accountant": "pure", "unit": "row", "adjacency": "add-remove",
+    "limit": "2.5", "delta_limit": "0", "spent": "0.5", "delta_spent": "0", "successor": None,
+}  # fmt: skip
+
+
+def test_an_account_is_told_in_whole_units() -> None:
+    told = account_of(ACCOUNT)
+    assert (told.limit, told.spent) == (Cost(2_500_000_000), Cost(500_000_000))
+    assert account_of({**ACCOUNT, "accountant": "zcdp"}).limit == Cost(2_500_000_000_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(name, None) for name in ACCOUNT]
+    + [("accountant", "renyi"), ("accountant", ["pure"]), ("accountant", 3), ("limit", "much"), ("limit", ["1"])]
+    + [("spent", "nan"), ("delta_limit", "1e999999999"), ("delta_spent", {})],
+)
+def test_an_account_of_a_server_of_another_version_is_refused_with_what_helps(name: str, value: object) -> None:
+    told = {key: one for key, one in ACCOUNT.items() if key != name}
+    if value is not None:
+        told[name] = value
+    with pytest.raises(RequestError, match="account cannot be read") as refused:
+        account_of(told)
+    assert refused.value.fix == "pip install --upgrade siloquent"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from siloquent.documents.money import told_amount
-from siloquent.errors import RequestError, UnknownName
+from siloquent.errors import LedgerError, RequestError, UnknownName
 from siloquent.ledger import Account
 from siloquent.remote.calls import Call, call
 from siloquent.remote.documents import Check, History, Person, Table, TableLine, Upload
@@ -157,7 +157,7 @@ def account_of(document: Mapping[str, Any]) -> Account:
             spent=spent,
             successor=document["successor"],
         )
-    except (LookupError, TypeError, ValueError):
+    except (LedgerError, RequestError, LookupError, TypeError, ValueError):
         raise RequestError("The server's account cannot be read.", fix="pip install --upgrade siloquent") from None
 
 
