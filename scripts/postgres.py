@@ -6,6 +6,7 @@ tables. It listens on the loopback address alone, on a free port, and trusts who
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pwd
 import secrets
@@ -23,6 +24,7 @@ from pathlib import Path
 
 OLDEST = 15
 START_SECONDS = 60
+_LIBC, _PDEATHSIG = ctypes.CDLL(None), 1
 USER = "siloquent"
 NOT_FOUND = (
     f"No PostgreSQL >= {OLDEST} server programs (initdb, postgres) were found. "
@@ -151,8 +153,20 @@ def _start(
         user, group = (account.pw_uid, account.pw_gid) if account else (None, None)
         # A session of its own: Ctrl-C in the terminal reaches us first, and we stop the server in order.
         return subprocess.Popen(
-            command, stdout=log, stderr=log, cwd=home, start_new_session=True, user=user, group=group
+            command,
+            stdout=log,
+            stderr=log,
+            cwd=home,
+            start_new_session=True,
+            user=user,
+            group=group,
+            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
         )
+
+
+def _end_with_parent() -> None:
+    """Have the kernel stop the server when we die, in whatever way: who is killed stops nothing in order."""
+    _LIBC.prctl(_PDEATHSIG, signal.SIGQUIT)
 
 
 def _wait(server: subprocess.Popen[bytes], home: Path, port: int) -> None:

@@ -30,7 +30,7 @@ FILE_SECONDS, TEST_SECONDS = 200, 12
 LEFT_OUT = ("unit/cli", "unit/server", "unit/remote", "unit/pictures", "unit/demo", "journeys/web", "journeys/server")
 ORDER = ("unit", "contract", "property", "statistical", "audit", "journeys")
 MOST_MEMORY = 12 * 2**30  # of address space: a fault may ask for all there is
-MARKS = "not spark and not postgres and not web"
+MARKS = "not spark and not web"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scripts import postgres
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def data_folder(address: str) -> Path:
@@ -42,6 +50,24 @@ def test_two_servers_stand_side_by_side_and_leave_nothing_behind(postgres_dsn: s
         assert ours != theirs
     assert ours.exists()
     assert not theirs.parent.exists()
+
+
+@pytest.mark.postgres
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel tells nobody that a parent died")
+def test_a_server_ends_with_whoever_started_it_even_if_that_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-m", "scripts.postgres"], cwd=ROOT, stdout=subprocess.PIPE) as starter:
+        assert starter.stdout is not None
+        folder = data_folder(starter.stdout.readline().decode().strip())
+        assert (folder / "postmaster.pid").exists()
+        starter.kill()
+    for _ in range(1_200):
+        if not (folder / "postmaster.pid").exists():
+            break
+        time.sleep(0.05)
+    else:
+        os.kill(int((folder / "postmaster.pid").read_text("utf-8").split()[0]), signal.SIGQUIT)
+        pytest.fail("the server runs on for a minute")
+    shutil.rmtree(folder.parent, ignore_errors=True)
 
 
 def test_missing_server_programs_are_an_error_that_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
