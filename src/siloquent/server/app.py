@@ -75,7 +75,7 @@ def make_app(folder: Path, settings: Settings) -> Any:
             folder, count=settings.planners, seconds=settings.plan_seconds, max_bytes=settings.plan_bytes
         ),
         rates=Rates(rate=settings.rate_per_second, burst=settings.burst),
-        open=Open(each=settings.connections_each),
+        open=Open(each=settings.connections_each, all_=settings.connections),
         room=Room(each=settings.running, all_=settings.queue),
         slots=Slots(),
         jobs=Jobs(store, runner, max_open=2 * settings.jobs, max_text=settings.text_bytes),

@@ -169,23 +169,34 @@ def _left(requests: int, seconds: int) -> str:
 class Open:
     """How many requests of one token are open at once: also those that only wait, stream, or are read slowly.
 
-    Behind a proxy all connections are the proxy's, so the connections of one person cannot be counted by address.
+    Behind a proxy all connections are the proxy's, so the connections of one person cannot be counted by address. A
+    token's share shrinks as the places fill: ``each`` of them as long as more than half are free, ``each / 16`` as long
+    as more than a quarter is, and one after that. So it takes a quarter as many tokens as there are places to take them
+    all, and whoever has none open finds one.
     """
 
-    def __init__(self, *, each: int) -> None:
-        self._each = each
+    def __init__(self, *, each: int, all_: int) -> None:
+        self._each, self._all = each, all_
         self._open: Counter[str] = Counter()
 
     def enter(self, who: str) -> None:
         """Count one more.
 
         Raises:
-            Refused: there are ``each`` already.
+            Refused: there are as many already as are one token's share now.
         """
-        if self._open[who] >= self._each:
-            detail = f"At most {self._each} requests of one token are open at once."
+        share = self._share()
+        if self._open[who] >= share:
+            when = "" if share == self._each else " while so many are"
+            detail = f"At most {share} request{'s' if share > 1 else ''} of one token can be open at once{when}."
             raise Refused(429, "busy", detail, fix="end some of them", headers={"Retry-After": "1"})
         self._open[who] += 1
+
+    def _share(self) -> int:
+        free = self._all - self._open.total()
+        if 2 * free > self._all:
+            return self._each
+        return max(1, self._each // 16) if 4 * free > self._all else 1
 
     def leave(self, who: str) -> None:
         """One has ended."""

@@ -174,6 +174,25 @@ def test_whoever_follows_a_job_many_times_takes_no_place_of_others(tmp_path: Pat
         assert ana.get("/v1/me").status_code == 200
 
 
+def test_two_tokens_that_hold_requests_open_leave_places_to_others(tmp_path: Path) -> None:
+    with (
+        serving(clinic_workspace(tmp_path / "w"), connections=8, connections_each=8) as served,
+        served.client("owner") as owner,
+        ExitStack() as streams,
+    ):
+        job, held = unfinished(served, name="ana"), {"ana": 0, "owner": 0}
+        for name in ("ana", "owner"):
+            headers = {"Authorization": f"Bearer {served.texts[name]}"}
+            for _ in range(8):
+                stream = httpx.stream("GET", f"{served.address}/v1/jobs/{job}/events", headers=headers)
+                held[name] += streams.enter_context(stream).status_code == 200
+        assert held == {"ana": 4, "owner": 1}  # half of all, and one
+        assert owner.get("/v1/me").status_code == 429
+        for name in ("bo", "auditor"):
+            with served.client(name) as other:
+                assert other.get("/v1/me").status_code == 200
+
+
 def test_a_request_leaves_its_place_however_it_ends(tmp_path: Path) -> None:
     """Pages too: with two places, whatever keeps one is seen at the second request of its kind."""
     with (
