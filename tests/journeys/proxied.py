@@ -36,7 +36,7 @@ http {{
     include {folder}/site.conf;
 }}
 """
-CADDY = "{\n\tadmin off\n\tauto_https disable_redirects\n}\n"
+CADDY = "{\n\tadmin off\n\tauto_https disable_redirects\n"
 
 
 def program(proxy: str) -> str | None:
@@ -48,6 +48,8 @@ def program(proxy: str) -> str | None:
 class Proxied:
     """A proxy that runs, and the server behind it."""
 
+    proxy: str
+    workspace: Path
     port: int
     behind: int
     certificate: Path
@@ -64,10 +66,11 @@ class Proxied:
         """What a client trusts."""
         return ssl.create_default_context(cafile=self.certificate)
 
-    def client(self, name: str = "", **headers: str) -> httpx.Client:
+    def client(self, name: str = "", *, address: str = "127.0.0.1", **headers: str) -> httpx.Client:
         """A client that speaks for ``name``, or for nobody, through the proxy."""
         token = {"Authorization": f"Bearer {self.texts[name]}"} if name else {}
-        return httpx.Client(base_url=self.address, headers={**token, **headers}, timeout=60, verify=self.trust)
+        transport = httpx.HTTPTransport(verify=self.trust, local_address=address)
+        return httpx.Client(base_url=self.address, headers={**token, **headers}, timeout=60, transport=transport)
 
     def say(self, sent: bytes, *, seconds: float = 5) -> bytes:
         """What one TLS connection answers to these bytes, until it closes or falls silent."""
@@ -91,8 +94,8 @@ def behind(proxy: str, workspace: Path, folder: Path) -> Iterator[Proxied]:
         tokens = Tokens(store)
         roles = {"owner": "owner", "ana": "analyst", "bo": "analyst", "watcher": "operator"}
         texts = {name: tokens.create(name, role) for name, role in roles.items()}
-    port, inner = _free_port(), _free_port()
-    certificate = _certificate(folder)
+    port, inner = free_port(), free_port()
+    chain = certificate(folder)
     wide = {"SILOQUENT_RATE_PER_SECOND": "1e6", "SILOQUENT_BURST": "1000000"}
     environment = {**os.environ, "SILOQUENT_TRUSTED_PROXY": "127.0.0.1", **wide}
     words = [sys.executable, "-m", "siloquent", "--workspace", str(workspace), "serve", "--port", str(inner)]
@@ -100,7 +103,7 @@ def behind(proxy: str, workspace: Path, folder: Path) -> Iterator[Proxied]:
         subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL) as server,
         _running(_words(proxy, folder, port=port, inner=inner)) as front,
     ):
-        made = Proxied(port, inner, certificate, texts, server)
+        made = Proxied(proxy, workspace, port, inner, chain, texts, server)
         try:
             _await(made, server, front)
             yield made
@@ -119,8 +122,9 @@ def _words(proxy: str, folder: Path, *, port: int, inner: int) -> list[str]:
         (folder / "nginx.conf").write_text(own if os.getuid() == 0 else own.replace("user root;\n", ""))
         return [found, "-p", str(folder), "-e", f"{folder}/nginx.log", "-c", f"{folder}/nginx.conf"]
     site = (DEPLOY / "Caddyfile").read_text().replace("127.0.0.1:8642", f"127.0.0.1:{inner}")
+    site = site.replace("{\n", CADDY, 1)
     tls = f"https://127.0.0.1:{port} {{\n\ttls {folder}/fullchain.pem {folder}/key.pem\n"
-    (folder / "Caddyfile").write_text(CADDY + site.replace("siloquent.example.org {\n", tls))
+    (folder / "Caddyfile").write_text(site.replace("siloquent.example.org {\n", tls))
     return [found, "run", "--adapter", "caddyfile", "--config", str(folder / "Caddyfile")]
 
 
@@ -144,7 +148,8 @@ def _await(made: Proxied, *processes: subprocess.Popen[bytes]) -> None:
             time.sleep(0.05)
 
 
-def _certificate(folder: Path) -> Path:
+def certificate(folder: Path) -> Path:
+    """The file of a new certificate of 127.0.0.1; its key lies beside it as ``key.pem``."""
     chain = folder / "fullchain.pem"
     words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     words += ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
@@ -152,7 +157,8 @@ def _certificate(folder: Path) -> Path:
     return chain
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 
 import httpx
 import pytest
 
 from journeys.clinic import WARDS
+from journeys.documents import faults
 from journeys.proxied import Proxied, behind, program
 from journeys.served import clinic_workspace
+from siloquent.cli.kinds import json_schema
+from siloquent.server.store import Store
 
 pytestmark = pytest.mark.skipif(program("openssl") is None, reason="no openssl here")
 
@@ -71,6 +75,44 @@ def test_events_of_a_job_arrive_as_they_happen(proxied: Proxied) -> None:
             told += lines
         assert (told[0] in ("queued", "running"), told[-1]) == (True, "done")
         assert ana.get(made.headers["Location"], params={"wait": 20}).json()["state"] == "done"
+
+
+def test_one_address_has_so_many_requests_a_second_and_another_is_served(proxied: Proxied) -> None:
+    if proxied.proxy == "caddy":
+        pytest.skip("Caddy of Debian limits nothing by address")
+    with proxied.client(address="127.0.0.3") as greedy, proxied.client(address="127.0.0.4") as honest:
+        found = [greedy.get("/healthz") for _ in range(400)]
+        assert honest.get("/healthz").status_code == 200
+    assert [one.status_code for one in found[:200]] == [200] * 200
+    refused = [one for one in found if one.status_code == 429]
+    assert refused
+    for one in refused:
+        assert list(faults(one.json(), json_schema("problem"))) == []
+        assert (one.headers["content-type"], one.headers["retry-after"]) == ("application/problem+json", "1")
+
+
+def test_one_address_has_so_many_requests_open_and_another_is_served(proxied: Proxied) -> None:
+    if proxied.proxy == "caddy":
+        pytest.skip("Caddy of Debian limits nothing by address")
+    statement = (
+        "INSERT INTO job (id, name, token, task, spec, key, state, created, changed, holder, held_until) "
+        "VALUES ('j-1', 'ana', '', 'synth', '{\"table\": \"visits\"}', 'k', 'running', 1, 1, 'another', ?)"
+    )
+    with closing(Store(proxied.workspace / "server.sqlite")) as store:
+        store.write(statement, int(time.time()) + 10_000)
+    with (
+        ExitStack() as streams,
+        proxied.client("ana", address="127.0.0.5") as ana,
+        proxied.client("owner", address="127.0.0.5") as owner,
+    ):
+        found = []
+        for number in range(68):
+            stream = (ana, owner)[number % 2].stream("GET", "/v1/jobs/j-1/events")
+            found.append(streams.enter_context(stream).status_code)
+        assert found == [200] * 64 + [429] * 4
+        for name in ("ana", "bo"):
+            with proxied.client(name, address="127.0.0.6") as other:
+                assert other.get("/v1/me").status_code == 200
 
 
 HIDDEN = "POST /v1/answers HTTP/1.1\r\nHost: 127.0.0.1\r\nX: y\r\n\r\n"
