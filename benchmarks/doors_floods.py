@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import secrets  # allowed: a session's id, no noise
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
@@ -18,9 +19,10 @@ import numpy as np
 
 from benchmarks.core_ledger import folder_on_disk
 from benchmarks.doors_jobs import SPECS, job_workspace
-from benchmarks.http_trials import ask, client_of, in_threads, running, token, workspace
-from benchmarks.profile_federation import await_port, free_port, process_of
+from benchmarks.http_trials import Running, ask, client_of, in_threads, running, token, workspace
+from benchmarks.profile_federation import await_port, cpu_seconds, free_port, process_of
 from benchmarks.row import Options, Row
+from siloquent.errors import SiloquentError
 from siloquent.federation import operator
 from siloquent.federation.bundle import read_bundle, read_small
 from siloquent.federation.relay.server import run_relay
@@ -104,36 +106,96 @@ def _list(address: str, text: str, until: float) -> None:
             client.get("/v1/releases", params={"limit": 200})
 
 
+BEGINNINGS = {
+    "": (b"GET /v1/me HTTP/1.1\r\nHost: x\r\n", b"GET", b""),
+    "-tls": (b"", b"\x16\x03\x01\x02", b"GET / HTTP/1.1\r\n"),
+    "-relay": (b"", b"\x16\x03\x01\x02", b"GET / HTTP/1.1\r\n"),
+}
+"""What the idle connections of each row have said: parts of heads, or parts of TLS handshakes."""
+
+
 def idle_sockets(count: int, seconds: float) -> Iterator[Row]:
     """Whether a person is served, and what is logged, while connections are open that never ask."""
     _allow_files(count + 500)
-    with folder_on_disk() as disk:
-        folder = workspace(disk / "w", epsilon="1000")
-        text, log = token(folder, "ana"), disk / "log"
-        with log.open("wb") as said, running(folder, said=said, SLOT_COUNTS_MS="1") as server, ExitStack() as idle:
-            for number in range(count):
-                with suppress(OSError):  # one that is refused or closed at once has reached its end
-                    # They come from thirty addresses that are not the person's.
-                    here, there = (f"127.0.0.{2 + number % 30}", 0), ("127.0.0.1", server.port)
-                    one = idle.enter_context(socket.create_connection(there, timeout=5, source_address=here))
-                    one.sendall((b"GET /v1/me HTTP/1.1\r\nHost: x\r\n", b"GET", b"")[number % 3])
-            waits, wrong, until = [], 0, time.monotonic() + seconds
-            while time.monotonic() < until:
-                start = time.perf_counter()
-                try:
+    with folder_on_disk() as disk, _relay(disk / "all") as place:
+        folder, log = workspace(disk / "w", epsilon="1000"), disk / "log"
+        text = token(folder, "ana")
+        relay = int((place / "relay.pid").read_text())
+        tls = {"TLS_CERT": str(place / "relay" / "tls.pem"), "TLS_KEY": str(place / "relay" / "tls.key")}
+        for name, settings in (("", {}), ("-tls", tls)):
+            with log.open("wb") as said, running(folder, said=said, SLOT_COUNTS_MS="1", **settings) as server:
+
+                def look(server: Running = server) -> bool:
                     with client_of(server, text) as client:
-                        wrong += client.get("/v1/tables").status_code != 200
-                except httpx.HTTPError:
-                    wrong += 1
-                waits.append(1_000 * (time.perf_counter() - start))
-                time.sleep(0.1)
-            with client_of(server, text) as client:
-                wrong += ask(client, "one").status_code != 200
-        logged = log.stat().st_size
-    how = f"of {len(waits) + 1} requests beside {count:,} idle or half-open sockets, {seconds:.0f} s"
-    how += f"; p95 {np.percentile(waits, 95):.0f} ms"
-    yield Row("idle-sockets", ours=wrong, goal=0, unit="refusals", how=how)
-    yield Row("idle-sockets-log", ours=logged / 2**20, goal=1, unit="MB", how="what the server wrote meanwhile")
+                        return client.get("/v1/tables").status_code == 200
+
+                yield from _beside(name, look, server.port, server.cpu_seconds, log, count, seconds)
+                with client_of(server, text) as client:
+                    assert ask(client, f"one{name}").status_code == 200
+        river = read_bundle(place / "river")
+
+        def receive() -> bool:
+            with closing(HttpTransport(river)) as transport:
+                return transport.next(0, 0) is None
+
+        said_by_relay = place / "relay.log"
+        yield from _beside(
+            "-relay", receive, river.roster.port, lambda: cpu_seconds([relay]), said_by_relay, count, seconds
+        )
+
+
+def _beside(
+    name: str,
+    look: Callable[[], bool],
+    port: int,
+    cpu: Callable[[], float],
+    log: Path,
+    count: int,
+    seconds: float,
+) -> Iterator[Row]:
+    """The rows of one server: ``look`` again and again, each time by a new connection, beside ``count`` silent ones."""
+    waits, wrong, until, before = [], 0, time.monotonic() + seconds, cpu()
+    with process_of(_hold, port, count, BEGINNINGS[name]):
+        while time.monotonic() < until:
+            start = time.perf_counter()
+            try:
+                wrong += not look()
+            except (httpx.HTTPError, SiloquentError):
+                wrong += 1
+            waits.append(1_000 * (time.perf_counter() - start))
+            time.sleep(0.1)
+    how = f"of {len(waits)} requests beside {count:,} idle or half-open sockets, {seconds:.0f} s"
+    how += f"; p95 {np.percentile(waits, 95):.0f} ms; {100 * (cpu() - before) / seconds:.0f} % of a core"
+    yield Row(f"idle-sockets{name}", ours=wrong, goal=0, unit="refusals", how=how)
+    logged = log.stat().st_size / 2**20
+    yield Row(f"idle-sockets{name}-log", ours=logged, goal=1, unit="MB", how="what the server wrote meanwhile")
+
+
+def _hold(port: int, count: int, beginnings: tuple[bytes, ...]) -> None:
+    """Keep so many connections open, from thirty addresses that are no person's; open again what was closed."""
+    _allow_files(count + 500)
+    held: list[socket.socket] = []
+    while True:
+        for number in range(count - len(held)):
+            here, there = (f"127.0.0.{2 + number % 30}", 0), ("127.0.0.1", port)
+            with suppress(OSError):  # one that is refused or closed at once has reached its end
+                held.append(socket.create_connection(there, timeout=5, source_address=here))
+                held[-1].sendall(beginnings[number % len(beginnings)])
+                held[-1].setblocking(False)
+        time.sleep(1)
+        held = [one for one in held if _is_open(one)]
+
+
+def _is_open(connection: socket.socket) -> bool:
+    try:
+        is_open = connection.recv(1_000) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        is_open = False
+    if not is_open:
+        connection.close()
+    return is_open
 
 
 def _allow_files(wanted: int) -> None:
@@ -223,4 +285,7 @@ def _relay(place: Path) -> Iterator[Path]:
 
 
 def _serve(folder: Path) -> None:
+    (folder.parent / "relay.pid").write_text(str(os.getpid()))
+    with (folder.parent / "relay.log").open("wb") as said:
+        os.dup2(said.fileno(), 2)
     run_relay(read_bundle(folder))

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -119,7 +120,14 @@ class Running:
     @property
     def address(self) -> str:
         """Where it answers."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if 'TLS_CERT' in self.settings else 'http'}://127.0.0.1:{self.port}"
+
+    def _connection(self) -> HTTPConnection:
+        if "TLS_CERT" not in self.settings:
+            return HTTPConnection("127.0.0.1", self.port, timeout=5)
+        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE  # it is our own server, on this machine
+        return HTTPSConnection("127.0.0.1", self.port, timeout=5, context=trusting)
 
     def start(self) -> None:
         """Start the process and wait until it answers."""
@@ -131,7 +139,7 @@ class Running:
             command = [sys.executable, "-m", "siloquent", *words]
             self.process = subprocess.Popen(command, env={**os.environ, **settings}, stderr=self.said)
         for _ in range(1_200):
-            with suppress(OSError), closing(HTTPConnection("127.0.0.1", self.port, timeout=5)) as connection:
+            with suppress(OSError), closing(self._connection()) as connection:
                 connection.request("GET", "/healthz")
                 if connection.getresponse().status == 200:
                     return

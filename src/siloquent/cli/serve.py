@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import ssl
 import time
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +13,7 @@ import typer
 
 from siloquent.cli.commands import Options, command
 from siloquent.cli.screen import LEFT, RIGHT
-from siloquent.errors import MissingExtra
+from siloquent.errors import MissingExtra, SchemaError
 from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
@@ -63,18 +65,18 @@ def serve(
         return
     import uvicorn
 
-    from siloquent.foreign.connections import limited_protocol
+    from siloquent.foreign.connections import BACKLOG, limited_protocol, prepare_process
     from siloquent.server import make_app
     from siloquent.server.settings import client_of, hears
 
+    tls = _tls_context(settings.tls_cert, settings.tls_key) if settings.tls_cert else None
     _require_whole_ledger(folder)
-
     app = make_app(folder, settings)
     address = f"{'https' if settings.tls_cert else 'http'}://{settings.host}:{settings.port}"
     if login is not None:
         options.screen.line(f"{address}/login/{app.state.house.tokens.login_link(login)}")
     options.screen.note(f"{address} serves {folder}. Control-C ends it.")
-    _allow_files(settings.connections)
+    prepare_process(settings.connections)
     uvicorn.run(
         app,
         http=limited_protocol(
@@ -82,13 +84,13 @@ def serve(
             max_each=settings.connections_each,
             max_all=settings.connections,
             hears=hears(settings),
+            tls=tls,
         ),
+        backlog=BACKLOG,
         limit_concurrency=settings.connections + 1,
         timeout_graceful_shutdown=settings.answer_seconds,
         host=settings.host,
         port=settings.port,
-        ssl_certfile=settings.tls_cert or None,
-        ssl_keyfile=settings.tls_key or None,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -115,15 +117,22 @@ def _require_whole_ledger(folder: Path) -> None:
         raise ChainBroken(verdict.problem, seq=verdict.first_bad_seq or 0)
 
 
-def _allow_files(connections: int) -> None:
-    """Raise this process's limit of open files so that connections never take what the ledger needs."""
-    import resource
+def _tls_context(certificate: str, key: str) -> ssl.SSLContext:
+    """TLS 1.2 or 1.3 with the workspace's certificate.
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 2 * connections + 512
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    Raises:
+        SchemaError: The files cannot be read, or do not belong together.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key)
+    except OSError as failed:
+        raise SchemaError(
+            f"The certificate {certificate} and the key {key} cannot be used: {failed.strerror or failed}.",
+            fix=f"openssl x509 -in {shlex.quote(certificate)} -noout; openssl pkey -in {shlex.quote(key)} -noout",
+        ) from None
+    return context
 
 
 def calibrate(

@@ -1,13 +1,18 @@
 """Connections of strangers: a limit for each peer, a time limit for each request, and room for one more at all times.
 
 A socket costs whoever opens it nothing, and a server that waits for it a file and a place. uvicorn waits for ever for a
-request that never comes, and refuses newcomers once all places are taken; both of our servers, the workspace's and the
-relay's, use this protocol instead.
+request that never comes, and refuses newcomers once all places are taken; asyncio waits a minute for a TLS handshake
+that nobody counts. Both of our servers, the workspace's and the relay's, use this protocol instead, which takes the
+plain connection, counts it, and speaks TLS on it only then.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import resource
+import ssl
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +22,14 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 REQUEST_SECONDS = 30.0
+HANDSHAKE_SECONDS = 10.0
+BACKLOG = 512
+"""Connections that wait to be taken, and the most that are taken at once before any of them can be closed again."""
+OTHER_FILES = 512
+QUIET_SECONDS = 60.0
+_STRANGER = "? "
+"""Begins the name of a peer that a certificate has yet to name."""
+_log = logging.getLogger("siloquent.connections")
 
 
 @dataclass(slots=True)
@@ -26,18 +39,30 @@ class _Limits:
     max_all: int
     state: Callable[[Any], dict[str, Any]] | None
     hears: Callable[[Any], bool] | None
+    tls: ssl.SSLContext | None
+    arriving: Callable[[Any], str] | None
     open: Counter[str] = field(default_factory=Counter)
     silent: dict[str, dict[_Limited, None]] = field(default_factory=dict)
     """By peer, the connections on which it is to speak next, the one that has been silent for longest first."""
+
+    def arrives(self, transport: Any) -> str:
+        """Whose a connection is as long as no certificate says it."""
+        return self.who(transport) if self.arriving is None else _STRANGER + self.arriving(transport)
+
+    def has_room(self, peer: str) -> bool:
+        """Whether ``peer`` may have one more."""
+        return not peer or peer.startswith(_STRANGER) or self.open[peer] < self.max_each
 
     def make_room(self) -> None:
         """If all places are taken, close the longest silent connection of the peer that has the most of them.
 
         Not the longest silent of all: many that are opened at once would take the place of one that has just spoken.
+        Where certificates name peers, one that has none yet comes first.
         """
         if self.open.total() >= self.max_all and self.silent:
-            most = max(self.silent.values(), key=len)
-            next(iter(most)).leave()
+            _log.warning("all places for connections are taken: the longest silent ones are closed")
+            most = max(self.silent, key=lambda peer: (peer.startswith(_STRANGER), len(self.silent[peer])))
+            next(iter(self.silent[most])).leave()
 
     def listen(self, to: _Limited, peer: str) -> None:
         """It is the peer's turn to speak on this connection."""
@@ -58,21 +83,69 @@ def limited_protocol(
     max_all: int,
     state: Callable[[Any], dict[str, Any]] | None = None,
     hears: Callable[[Any], bool] | None = None,
+    tls: ssl.SSLContext | None = None,
+    arriving: Callable[[Any], str] | None = None,
 ) -> type[asyncio.Protocol]:
     """uvicorn's HTTP protocol with limits on each connection.
 
     A connection is closed without a word if its peer has ``max_each`` already, if the head of a request takes longer
     than ``REQUEST_SECONDS`` to arrive, and if a body that is waited for is silent for as long. A connection more than
     ``max_all`` takes the place of one on which nothing comes, of the peer that has the most of those: whoever opens
-    many holds up nobody who speaks.
+    many holds up nobody who speaks. All of this holds from the first packet, before TLS, whose handshake may take
+    ``HANDSHAKE_SECONDS``.
 
     Args:
         who: Whose connection a transport is; its text is what is counted by. "" is not limited in number.
         max_all: Of all peers; give uvicorn a ``limit_concurrency`` above it, for when all of them are being served.
         state: What routes find in ``request.state``, from the transport.
-        hears: Whether a connection is taken at all.
+        hears: Whether a connection is taken at all, by its address.
+        tls: What the connection speaks; uvicorn itself is given none.
+        arriving: Whose a connection is until the handshake has ended, where ``who`` reads the peer's certificate. Such
+            connections have no limit each, and are the first to give up their places.
     """
-    return type("LimitedProtocol", (_Limited,), {"limits": _Limits(who, max_each, max_all, state, hears)})
+    limits = _Limits(who, max_each, max_all, state, hears, tls, arriving)
+    return type("LimitedProtocol", (_Limited,), {"limits": limits})
+
+
+def prepare_process(connections: int) -> None:
+    """Let this process serve so many: files beyond what they take, and a log that a stranger cannot fill.
+
+    ``BACKLOG`` is for uvicorn: asyncio takes so many connections in one turn, and closes those that have no place two
+    turns later.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * connections + 3 * BACKLOG + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    for name in ("asyncio", "uvicorn.error", _log.name):
+        logger = logging.getLogger(name)
+        if not any(isinstance(one, Seldom) for one in logger.filters):
+            logger.addFilter(Seldom())
+
+
+class Seldom(logging.Filter):
+    """What is said again and again is said once a minute: warnings, and that no more files can be opened.
+
+    Errors of our own are all told, with their traces.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._told: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is told."""
+        text = str(record.msg).partition("\n")[0]
+        is_often = record.levelno == logging.WARNING or text.startswith("socket.accept()")
+        now = self._clock()
+        if not is_often or now - self._told.get(text, -QUIET_SECONDS) < QUIET_SECONDS:
+            return not is_often
+        if len(self._told) >= 100:
+            self._told.clear()
+        self._told[text] = now
+        return True
 
 
 class _Limited(H11Protocol):
@@ -80,25 +153,62 @@ class _Limited(H11Protocol):
     _peer: str | None = None  # None: refused before it began, or told to leave
     _has_begun = False
     _timer: asyncio.TimerHandle | None = None
+    _handshake: asyncio.Task[None] | None = None
+    _early: bytes | None = None  # bytes that came with the end of the handshake
 
     def connection_made(self, transport: Any) -> None:
-        peer, limits = self.limits.who(transport), self.limits
+        limits = self.limits
         is_heard = limits.hears is None or limits.hears(transport)
-        if not is_heard or (peer and limits.open[peer] >= limits.max_each):
+        if not is_heard or not self._take_place(limits.arrives(transport)):
             transport.abort()
-            return
+        elif limits.tls is None:
+            self._begin(transport)
+        else:
+            self.transport = transport
+            self.connections.add(self)
+            limits.listen(self, self._peer or "")
+            self._handshake = self.loop.create_task(self._shake_hands(transport, limits.tls))
+
+    def _take_place(self, peer: str) -> bool:
+        limits = self.limits
+        if not limits.has_room(peer):
+            return False
         limits.make_room()
         self._peer = peer
         limits.open[peer] += 1
+        return True
+
+    async def _shake_hands(self, plain: Any, tls: ssl.SSLContext) -> None:
+        """Speak TLS on a connection that has a place, then HTTP, under the name that the peer has by now."""
+        transport = None
+        if self._peer is not None:
+            self._early = b""
+            try:
+                transport = await self.loop.start_tls(
+                    plain, self, tls, server_side=True, ssl_handshake_timeout=HANDSHAKE_SECONDS
+                )
+            except OSError:  # it took too long, speaks something else, shows no certificate, or is gone
+                transport = None
+        is_there = transport is not None and self._peer is not None
+        self._forget()
+        if not is_there or transport is None or not self._take_place(self.limits.who(transport)):
+            plain.abort()
+            return
+        early, self._early = self._early, None
+        self._begin(transport)
+        if early:
+            self.data_received(early)
+
+    def _begin(self, transport: Any) -> None:
         self._has_begun = True
         super().connection_made(transport)
-        if limits.state is not None:
-            self.app_state = {**self.app_state, **limits.state(transport)}
+        if self.limits.state is not None:
+            self.app_state = {**self.app_state, **self.limits.state(transport)}
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._forget()
         if self._has_begun:
-            self._forget()
             super().connection_lost(exc)
 
     def leave(self) -> None:
@@ -114,29 +224,43 @@ class _Limited(H11Protocol):
             del self.limits.open[self._peer]
         self._cancel()
         self.limits.heard(self, self._peer)
+        self.connections.discard(self)
         self._peer = None
 
     def data_received(self, data: bytes) -> None:
         if self._peer is None:
             return
+        if not self._has_begun:
+            if self._early is None:
+                self.leave()  # it is not TLS that this came by
+            else:
+                self._early += data
+            return
         super().data_received(data)
+        if self._peer is None:
+            return
         waits_for_head = self.conn.their_state is h11.IDLE
         if waits_for_head and self._timer is not None:
             return  # more of a head that is not whole: its time goes on
         self._cancel()
-        self.limits.heard(self, self._peer or "")
-        if waits_for_head or self.conn.their_state is h11.SEND_BODY:
+        self.limits.heard(self, self._peer)
+        if self.transport.is_closing():
+            self.limits.listen(self, self._peer)  # one that never takes leave holds no place that others need
+        elif waits_for_head or self.conn.their_state is h11.SEND_BODY:
             self._expect()
 
     def eof_received(self) -> None:
-        if self._peer is not None:
+        if self._has_begun and self._peer is not None:
             super().eof_received()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._cancel()
-        if self._peer is not None and self.conn.their_state is h11.IDLE:
+        if self._peer is not None and (self.conn.their_state is h11.IDLE or self.transport.is_closing()):
             self.limits.listen(self, self._peer)  # uvicorn closes it in time
+
+    def _should_upgrade(self) -> bool:
+        return False  # no route has another protocol, which would take the connection out of all limits
 
     def _expect(self) -> None:
         if self._peer is not None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from siloquent.errors import SchemaError, UnknownName
+from siloquent.foreign.addresses import address_of, host_of
 from siloquent.schema.workspace import read_workspace
 
 PREFIX = "SILOQUENT_"
@@ -27,7 +28,8 @@ class Settings:
             commas between them; empty: none. Where it is set, others than the proxy and this machine are not heard.
         rate_per_second, burst: Requests that one token may make.
         connections: Open at once, of all; ``connections_each``: of one address, where no proxy stands
-            between, and requests of one token, wherever they come from.
+            between, and requests of one token, wherever they come from, as long as more than half are free. A token may
+            have a sixteenth of it while more than a quarter is free, and one after that.
         workers: Threads that read rows, and as many for each other kind of work.
         planners: Processes that price questions and jobs, each plan in ``plan_seconds`` of processor time and in
             ``plan_bytes`` of memory.
@@ -141,30 +143,13 @@ class Settings:
 
 
 def client_of(settings: Settings) -> Callable[[Any], str]:
-    """Whose connection a transport is: its address's, or nobody's where all come through one proxy.
-
-    Of IPv6 it is the network of 2^64 addresses, which is what one customer is given.
-    """
-
-    def address(transport: Any) -> str:
-        host = _host_of(transport)
-        if settings.trusts(host):
-            return ""
-        if ":" in host and "." not in host:
-            return str(ip_network((host.partition("%")[0], 64), strict=False))
-        return host
-
-    return address
+    """Whose connection a transport is: its address's, or nobody's where all come through one proxy."""
+    return lambda transport: "" if settings.trusts(host_of(transport)) else address_of(transport)
 
 
 def hears(settings: Settings) -> Callable[[Any], bool]:
     """Whether a transport is one that is answered."""
-    return lambda transport: settings.hears(_host_of(transport))
-
-
-def _host_of(transport: Any) -> str:
-    peer = transport.get_extra_info("peername")
-    return str(peer[0]) if isinstance(peer, tuple) and peer else ""
+    return lambda transport: settings.hears(host_of(transport))
 
 
 def read_settings(

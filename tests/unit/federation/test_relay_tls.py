@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import secrets
+import select
 import shutil
 import socket
 import sqlite3
@@ -12,7 +13,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from siloquent.federation.journal import Journal, Session
 from siloquent.federation.message import Envelope, Header, genesis
 from siloquent.federation.operator import Described
 from siloquent.federation.peer import Peer
+from siloquent.federation.relay import server
 from siloquent.federation.relay.app import Relay
 from siloquent.federation.relay.rates import Rates
 from siloquent.federation.relay.server import TodaysRoster, make_server
@@ -311,6 +313,50 @@ def test_a_role_whose_own_certificate_expires_is_told_to_renew_and_a_relays_is_w
         "certificate_expired",
         f"siloquent federation renew --bundle {river.folder}",
     )
+
+
+def test_connections_that_never_finish_their_handshake_hold_up_no_role(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 20)
+    place = Place(tmp_path)
+    try:
+        port = int(place.described.relay.rpartition(":")[2])
+        with ExitStack() as held, closing(HttpTransport(place.bundle("river"))) as kept:
+            assert kept.next(0, 0) is None
+            silent = []
+            for number in range(60):
+                here = (f"127.0.0.{2 + number % 9}", 0)
+                one = held.enter_context(socket.create_connection(("127.0.0.1", port), source_address=here))
+                one.sendall((b"", b"\x16\x03\x01")[number % 2])
+                silent.append(one)
+                if number % 10 == 9:
+                    with closing(HttpTransport(place.bundle("north"))) as transport:
+                        assert transport.next(0, 0) is None
+            assert kept.next(0, 0) is None
+            assert len(select.select(silent, [], [], 0)[0]) >= 60 - server.MAX_CONNECTIONS, "those that were closed"
+    finally:
+        place.stop()
+
+
+def test_roles_that_were_revoked_share_the_places_of_one(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    try:
+        for name in ("w1", "w2"):
+            operator.revoke(operator.open_authority(place.folder / "ca"), name)
+        operator.accept(read_small(place.folder / "ca" / "roster.json"), place.folder / "relay")
+        port, kept = int(place.described.relay.rpartition(":")[2]), 0
+        with ExitStack() as held:
+            for number in range(2 * server.MAX_CONNECTIONS_OF_A_ROLE):
+                context = place.bundle(("w1", "w2")[number % 2]).client_context()
+                plain = socket.create_connection(("127.0.0.1", port), timeout=LONG)
+                one = held.enter_context(context.wrap_socket(plain, server_hostname="127.0.0.1"))
+                with suppress(ConnectionResetError, BrokenPipeError, ssl.SSLError):
+                    one.sendall(b"GET /v1/inbox HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+                    kept += b" 422 " in one.recv(1_000)
+        assert kept == server.MAX_CONNECTIONS_OF_A_ROLE
+    finally:
+        place.stop()
 
 
 def test_a_client_refuses_a_relay_of_another_ca_or_name(place: Place, tmp_path: Path) -> None:

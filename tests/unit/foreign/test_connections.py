@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
+import ssl
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from typing import Any
 
 import pytest
 import uvicorn
 
+from siloquent.federation import operator
+from siloquent.federation.operator import Described
 from siloquent.foreign import connections
+from siloquent.foreign.addresses import address_of
 
 EACH = 5
 HEAD = b"GET / HTTP/1.1\r\nHost: here\r\n"
@@ -45,15 +51,22 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 @contextmanager
-def serving(*, max_each: int, max_all: int) -> Iterator[int]:
-    protocol = connections.limited_protocol(
-        lambda transport: str(transport.get_extra_info("peername")[0]), max_each=max_each, max_all=max_all
-    )
+def serving(
+    *,
+    max_each: int,
+    max_all: int,
+    tls: ssl.SSLContext | None = None,
+    who: Callable[[Any], str] = address_of,
+    arriving: Callable[[Any], str] | None = None,
+    ws: Any = "auto",
+) -> Iterator[int]:
+    protocol = connections.limited_protocol(who, max_each=max_each, max_all=max_all, tls=tls, arriving=arriving)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         config = uvicorn.Config(
             application,
             http=protocol,
+            ws=ws,
             lifespan="off",
             log_level="error",
             timeout_keep_alive=60,
@@ -62,15 +75,31 @@ def serving(*, max_each: int, max_all: int) -> Iterator[int]:
         server = uvicorn.Server(config)
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])))
         thread.start()
-        while not server.started:
-            time.sleep(0.005)
-        yield listening.getsockname()[1]
-        server.should_exit = True
-        thread.join()
+        try:
+            while not server.started:
+                time.sleep(0.005)
+            yield listening.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def opened(port: int, *, address: str = "127.0.0.1") -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), timeout=30, source_address=(address, 0))
+
+
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """What a server of 127.0.0.1 speaks TLS with, and what its clients do."""
+    folder = tmp_path_factory.mktemp("tls") / "all"
+    operator.init(Described("x", "https://127.0.0.1:1", (("north", "party", "North"),)), folder)
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=folder / "relay/ca.pem")
+    server.load_cert_chain(folder / "relay" / "tls.pem", folder / "relay" / "tls.key")
+    return server, client
+
+
+def secured(port: int, client: ssl.SSLContext, *, address: str = "127.0.0.1") -> ssl.SSLSocket:
+    return client.wrap_socket(opened(port, address=address), server_hostname="127.0.0.1")
 
 
 def ended(connection: socket.socket) -> bool:
@@ -197,3 +226,147 @@ def test_where_everybody_is_served_one_more_is_told_to_come_again() -> None:
             late.sendall(HEAD + b"\r\n")
             assert late.recv(100).startswith(b"HTTP/1.1 503")
         assert [answer(connection) for connection in served] == ["7"] * 5
+
+
+def hello(client: ssl.SSLContext) -> bytes:
+    """The bytes with which a TLS handshake begins."""
+    sent = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        client.wrap_bio(ssl.MemoryBIO(), sent, server_hostname="127.0.0.1").do_handshake()
+    return sent.read()
+
+
+Certified = tuple[ssl.SSLContext, ssl.SSLContext]
+
+
+@pytest.mark.parametrize("arriving", [None, address_of], ids=["by address", "by certificate"])
+def test_connections_that_never_finish_their_handshake_hold_up_nobody(
+    certified: Certified, arriving: Callable[[Any], str] | None
+) -> None:
+    """Before the first byte, in the first message, after an answer to it, after the handshake, after a bad request."""
+    server, client = certified
+    begins = (b"", hello(client)[:9], hello(client), b"GET / HTTP/1.1\r\n\r\n")
+    with serving(max_each=1_000, max_all=20, tls=server, arriving=arriving) as port, ExitStack() as held:
+        for number in range(72):
+            here = f"127.0.0.{2 + number % 7}"
+            if number % 6 < 4:
+                held.enter_context(opened(port, address=here)).sendall(begins[number % 6])
+            else:
+                held.enter_context(secured(port, client, address=here)).sendall((b"", b"BAD\r\n\r\n")[number % 2])
+            if number % 12 == 11:
+                for _ in range(3):
+                    with closing(secured(port, client)) as person:
+                        person.sendall(HEAD + b"Content-Length: 2\r\n\r\nab")
+                        assert answer(person) == "2"
+
+
+@pytest.mark.parametrize("sent", [0, 9, 10_000])
+def test_a_handshake_that_does_not_end_is_not_waited_for(
+    certified: Certified, monkeypatch: pytest.MonkeyPatch, sent: int
+) -> None:
+    server, client = certified
+    monkeypatch.setattr(connections, "HANDSHAKE_SECONDS", 0.3)
+    with serving(max_each=2, max_all=20, tls=server) as port:
+        for _ in range(3):  # each gives its place on
+            with closing(opened(port)) as one, closing(opened(port)) as two, closing(opened(port)) as refused:
+                assert ended(refused)
+                for connection in (one, two):
+                    connection.sendall(hello(client)[:sent])
+                    with suppress(ConnectionResetError):
+                        while connection.recv(10_000):
+                            pass
+        with closing(secured(port, client)) as person:
+            person.sendall(HEAD + b"\r\n")
+            assert answer(person) == "0"
+
+
+def test_whom_a_certificate_names_has_so_many_places_and_loses_none_to_strangers(certified: Certified) -> None:
+    server, client = certified
+    with (
+        serving(max_each=EACH, max_all=20, tls=server, who=lambda _: "north", arriving=address_of) as port,
+        ExitStack() as held,
+    ):
+        named = [held.enter_context(secured(port, client)) for _ in range(EACH)]
+        for connection in named:
+            connection.sendall(HEAD + b"\r\n")
+            assert answer(connection) == "0"
+        with closing(opened(port)) as plain, suppress(ConnectionResetError), closing(secured(port, client)) as refused:
+            assert plain.fileno() > 0
+            assert ended(refused)
+        for number in range(40):
+            held.enter_context(opened(port, address=f"127.0.0.{2 + number}"))
+        for connection in named:
+            connection.sendall(HEAD + b"\r\n")
+            assert answer(connection) == "0"
+
+
+def test_a_connection_that_was_refused_and_never_takes_leave_holds_no_place(certified: Certified) -> None:
+    server, client = certified
+    with serving(max_each=1_000, max_all=20, tls=server) as port, ExitStack() as held:
+        for number in range(30):
+            held.enter_context(secured(port, client, address=f"127.0.0.{2 + number % 7}")).sendall(b"BAD\r\n\r\n")
+        with closing(secured(port, client)) as person:
+            person.sendall(HEAD + b"\r\n")
+            assert answer(person) == "0"
+
+
+def test_a_request_that_comes_with_the_end_of_the_handshake_is_read(certified: Certified) -> None:
+    server, client = certified
+    heard, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+    spoken = client.wrap_bio(heard, sent, server_hostname="127.0.0.1")
+    with serving(max_each=9, max_all=20, tls=server) as port, closing(opened(port)) as connection:
+        while True:
+            try:
+                spoken.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                connection.sendall(sent.read())
+                heard.write(connection.recv(10_000))
+        spoken.write(HEAD + b"Content-Length: 2\r\n\r\nab")
+        connection.sendall(sent.read())  # one packet
+        got = b""
+        while not got.endswith(b"\r\n\r\n2"):
+            try:
+                got += spoken.read(1_000)
+            except ssl.SSLWantReadError:
+                heard.write(connection.recv(10_000))
+        assert got.startswith(b"HTTP/1.1 200")
+
+
+def test_a_server_that_ends_waits_for_no_handshake(certified: Certified) -> None:
+    with ExitStack() as held:
+        with serving(max_each=9, max_all=20, tls=certified[0]) as port:
+            waiting = [held.enter_context(opened(port)) for _ in range(3)]
+        assert [ended(one) for one in waiting] == [True] * 3
+
+
+class Silent(asyncio.Protocol):
+    """What another package would speak after ``Upgrade``."""
+
+    def __init__(self, **_: Any) -> None:
+        pass
+
+
+def test_no_other_protocol_takes_a_connection_out_of_its_limits() -> None:
+    upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "
+    with serving(max_each=2, max_all=20, ws=Silent) as port:
+        for _ in range(5):
+            with closing(opened(port)) as connection:
+                connection.sendall(HEAD + upgrade + b"AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
+                assert answer(connection) == "0"
+
+
+def test_a_log_that_strangers_write_is_told_once_a_minute() -> None:
+    now = [0.0]
+    seldom = connections.Seldom(lambda: now[0])
+
+    def told(text: str, level: int) -> bool:
+        return seldom.filter(logging.LogRecord("x", level, "", 0, text, (), None))
+
+    out_of_files = "socket.accept() out of system resource\nsocket: {}"
+    for text, level in (("Invalid HTTP request received.", logging.WARNING), (out_of_files, logging.ERROR)):
+        assert [told(text.format(number), level) for number in range(3)] == [True, False, False]
+    assert [told("Exception in ASGI application\n", logging.ERROR) for _ in range(3)] == [True] * 3
+    now[0] = 61.0
+    assert [told("Invalid HTTP request received.", logging.WARNING) for _ in range(2)] == [True, False]
+    assert [seldom.filter(logging.LogRecord("x", logging.WARNING, "", 0, f"{k}", (), None)) for k in range(300)]

@@ -58,6 +58,13 @@ class Relay:
         self._news: dict[str, asyncio.Event] = {}
         self.requests: dict[str, int] = {}
 
+    def peer_of(self, kind: str, name: str, serial: str) -> str:
+        """Whose places for connections a certificate takes: its role's; those that are refused share one role's."""
+        try:
+            return f"{kind} {self._admit(kind, name, serial)}"
+        except (SiloquentError, OSError):  # each request says why
+            return "refused"
+
     def app(self) -> Starlette:
         """The application that uvicorn serves behind mutual TLS."""
         from starlette.applications import Starlette

@@ -16,7 +16,8 @@ from siloquent.federation.relay.app import Relay, watch_app
 from siloquent.federation.relay.rates import Rates
 from siloquent.federation.relay.store import Limits, RelayStore
 from siloquent.federation.roster import Roster, read_roster
-from siloquent.foreign.connections import limited_protocol
+from siloquent.foreign.addresses import address_of
+from siloquent.foreign.connections import BACKLOG, limited_protocol, prepare_process
 
 if TYPE_CHECKING:
     import uvicorn
@@ -88,10 +89,12 @@ def make_server(bundle: Bundle, relay: Relay, host: str, port: int) -> uvicorn.S
 
     # uvicorn does not hand the certificate on; what is put into its state reaches the routes as ``request.state``.
     protocol = limited_protocol(
-        lambda transport: " ".join(peer_of(transport)[:2]),
+        lambda transport: relay.peer_of(*peer_of(transport)),
         max_each=MAX_CONNECTIONS_OF_A_ROLE,
         max_all=MAX_CONNECTIONS,
         state=lambda transport: {"peer": peer_of(transport)},
+        tls=server_context(bundle),
+        arriving=address_of,
     )
     config = uvicorn.Config(
         relay.app(),
@@ -106,11 +109,8 @@ def make_server(bundle: Bundle, relay: Relay, host: str, port: int) -> uvicorn.S
         timeout_graceful_shutdown=GRACE_S,  # receivers that wait come back by themselves; nothing is lost
         limit_concurrency=MAX_CONNECTIONS + 1,
         h11_max_incomplete_event_size=MOST_HEADERS,
-        ssl_certfile=str(bundle.folder / TLS),
-        ssl_keyfile=str(bundle.folder / TLS_KEY),
+        backlog=BACKLOG,
     )
-    config.load()
-    config.ssl = server_context(bundle)
     return uvicorn.Server(config)
 
 
@@ -131,6 +131,7 @@ def run_relay(
     """
     import uvicorn
 
+    prepare_process(MAX_CONNECTIONS)
     with closing(RelayStore(bundle.state / "relay.sqlite", limits=limits)) as store:
         roster = TodaysRoster(bundle)
         relay = Relay(store, roster.admit, roster.members, rates)
