@@ -66,15 +66,15 @@ HTTP_WORDS = """\
 - Every failure is an `application/problem+json` document with `code`, `detail`, `fix` and `spent`; the codes of tasks
   are those of [errors](errors.md). The server's own: 400 `idempotency_key_missing`, 401 `unauthorised`, 403
   `not_allowed` and `forged`, 404 `not_found`, 409 `conflict` and `already_made`, 412 `precondition_failed`,
-  413 `body_too_large` and `text_too_long`, 415 `unsupported_media_type`, 422 `request_unreadable`, `upload_refused`, `plan_too_large` and `source_not_allowed`,
-  429 `too_many_requests` and `busy` with
-  `Retry-After`, 431 `headers_too_large`, 503 `too_slow` and `store_busy`.
-- A body of `POST` has 2 MiB at most (`body_bytes`, if that is less), also the question to a sketch with its rows or texts:
-  ask in parts. Declarations and reports have `body_bytes`, uploads `upload_bytes`; longer ones are 413 `body_too_large`.
+  413 `body_too_large` and `text_too_long`, 415 `unsupported_media_type`, 422 `request_unreadable`, `upload_refused`,
+  `plan_too_large` and `source_not_allowed`, 429 `too_many_requests` and `busy` with `Retry-After`, 431 `headers_too_large`, 503 `too_slow` and `store_busy`.
+- A body of `POST` has 2 MiB at most (`body_bytes`, if that is less), also the question to a sketch with its rows or
+  texts: ask in parts. Declarations and reports have `body_bytes`, uploads `upload_bytes`; longer ones are 413
+  `body_too_large`.
   Each 64 KiB of a body count as one request more.
-- One token may have `connections_each` requests open at once, waiting ones and streams included, as long as more than half
-  of `connections` are free, a sixteenth of that as long as more than a quarter is, and one after that: 429 `busy`. A proxy
-  in front may refuse in the same form.
+- One token may have `connections_each` requests open at once, waiting ones and streams included, as long as more than
+  half of `connections` are free, a sixteenth of that as long as more than a quarter is, and one after that: 429 `busy`.
+  A proxy in front may refuse in the same form.
 - Answers leave at whole multiples of a slot.
 - What is somebody else's looks as if it were not there.
 - The description is made for generating clients: each body of a success is closed, and is the document of that kind

@@ -65,7 +65,7 @@ def serve(
         return
     import uvicorn
 
-    from siloquent.foreign.connections import BACKLOG, limited_protocol, prepare_process
+    from siloquent.foreign.connections import limited_protocol, prepare_process
     from siloquent.server import make_app
     from siloquent.server.settings import client_of, hears
 
@@ -76,7 +76,6 @@ def serve(
     if login is not None:
         options.screen.line(f"{address}/login/{app.state.house.tokens.login_link(login)}")
     options.screen.note(f"{address} serves {folder}. Control-C ends it.")
-    prepare_process(settings.connections)
     uvicorn.run(
         app,
         http=limited_protocol(
@@ -86,7 +85,7 @@ def serve(
             hears=hears(settings),
             tls=tls,
         ),
-        backlog=BACKLOG,
+        backlog=prepare_process(settings.connections),
         limit_concurrency=settings.connections + 1,
         timeout_graceful_shutdown=settings.answer_seconds,
         host=settings.host,

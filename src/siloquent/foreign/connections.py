@@ -23,8 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 REQUEST_SECONDS = 30.0
 HANDSHAKE_SECONDS = 10.0
-BACKLOG = 512
-"""Connections that wait to be taken, and the most that are taken at once before any of them can be closed again."""
+MAX_BACKLOG = 2048
 OTHER_FILES = 512
 QUIET_SECONDS = 60.0
 _STRANGER = "? "
@@ -107,21 +106,26 @@ def limited_protocol(
     return type("LimitedProtocol", (_Limited,), {"limits": limits})
 
 
-def prepare_process(connections: int) -> None:
+def prepare_process(connections: int) -> int:
     """Let this process serve so many: files beyond what they take, and a log that a stranger cannot fill.
 
-    ``BACKLOG`` is for uvicorn: asyncio takes so many connections in one turn, and closes those that have no place two
-    turns later.
+    Returns:
+        How many connections may wait to be taken, which uvicorn is to be told. asyncio takes as many in one turn, and
+        closes those that have no place two turns later: all of these need files.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 2 * connections + 3 * BACKLOG + OTHER_FILES
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    ours = 2 * connections + OTHER_FILES
+    wanted = ours + 3 * MAX_BACKLOG
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        most = wanted
+    else:
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     for name in ("asyncio", "uvicorn.error", _log.name):
         logger = logging.getLogger(name)
         if not any(isinstance(one, Seldom) for one in logger.filters):
             logger.addFilter(Seldom())
+    return max(64, (most - ours) // 3)
 
 
 class Seldom(logging.Filter):

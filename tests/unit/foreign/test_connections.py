@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import socket
 import ssl
 import threading
@@ -354,6 +355,19 @@ def test_no_other_protocol_takes_a_connection_out_of_its_limits() -> None:
             with closing(opened(port)) as connection:
                 connection.sendall(HEAD + upgrade + b"AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
                 assert answer(connection) == "0"
+
+
+@pytest.mark.parametrize("hard", [2_000, 4_000, 100_000, resource.RLIM_INFINITY])
+def test_files_are_allowed_for_all_that_is_taken_at_once(monkeypatch: pytest.MonkeyPatch, hard: int) -> None:
+    given = [(1_024, hard)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: given[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: given.append(limits))
+    backlog = connections.prepare_process(512)
+    soft = given[-1][0]
+    assert backlog >= 64
+    assert 2 * 512 + connections.OTHER_FILES + 3 * backlog <= soft
+    assert connections.prepare_process(512) == backlog
+    assert backlog == connections.MAX_BACKLOG or soft == hard
 
 
 def test_a_log_that_strangers_write_is_told_once_a_minute() -> None:

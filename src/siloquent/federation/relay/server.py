@@ -17,7 +17,7 @@ from siloquent.federation.relay.rates import Rates
 from siloquent.federation.relay.store import Limits, RelayStore
 from siloquent.federation.roster import Roster, read_roster
 from siloquent.foreign.addresses import address_of
-from siloquent.foreign.connections import BACKLOG, limited_protocol, prepare_process
+from siloquent.foreign.connections import limited_protocol, prepare_process
 
 if TYPE_CHECKING:
     import uvicorn
@@ -109,7 +109,7 @@ def make_server(bundle: Bundle, relay: Relay, host: str, port: int) -> uvicorn.S
         timeout_graceful_shutdown=GRACE_S,  # receivers that wait come back by themselves; nothing is lost
         limit_concurrency=MAX_CONNECTIONS + 1,
         h11_max_incomplete_event_size=MOST_HEADERS,
-        backlog=BACKLOG,
+        backlog=prepare_process(MAX_CONNECTIONS),
     )
     return uvicorn.Server(config)
 
@@ -131,7 +131,6 @@ def run_relay(
     """
     import uvicorn
 
-    prepare_process(MAX_CONNECTIONS)
     with closing(RelayStore(bundle.state / "relay.sqlite", limits=limits)) as store:
         roster = TodaysRoster(bundle)
         relay = Relay(store, roster.admit, roster.members, rates)
