@@ -67,7 +67,8 @@ HTTP_WORDS = """\
   are those of [errors](errors.md). The server's own: 400 `idempotency_key_missing`, 401 `unauthorised`, 403
   `not_allowed` and `forged`, 404 `not_found`, 409 `conflict` and `already_made`, 412 `precondition_failed`,
   413 `body_too_large` and `text_too_long`, 415 `unsupported_media_type`, 422 `request_unreadable`, `upload_refused`,
-  `plan_too_large` and `source_not_allowed`, 429 `too_many_requests` and `busy` with `Retry-After`, 431 `headers_too_large`, 503 `too_slow` and `store_busy`.
+  `plan_too_large` and `source_not_allowed`, 429 `too_many_requests` and `busy` with `Retry-After`, 431
+  `headers_too_large`, 503 `too_slow` and `store_busy`.
 - A body of `POST` has 2 MiB at most (`body_bytes`, if that is less), also the question to a sketch with its rows or
   texts: ask in parts. Declarations and reports have `body_bytes`, uploads `upload_bytes`; longer ones are 413
   `body_too_large`.

@@ -185,6 +185,8 @@ def _version(db: sqlite3.Connection) -> int:
 
 
 def _step_on(db: sqlite3.Connection, version: int) -> None:
+    if version == 1 and "token" not in [row[1] for row in db.execute("PRAGMA table_info(job)")]:
+        db.execute("ALTER TABLE job ADD COLUMN token TEXT NOT NULL DEFAULT ''")  # the earliest files of format 1
     for statement in filter(str.strip, ";".join(STEPS[version:]).split(";")):
         db.execute(statement)
     db.execute(f"PRAGMA user_version = {VERSION}")
