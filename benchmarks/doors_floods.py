@@ -121,9 +121,12 @@ def idle_sockets(count: int, seconds: float) -> Iterator[Row]:
         folder, log = workspace(disk / "w", epsilon="1000"), disk / "log"
         text = token(folder, "ana")
         relay = int((place / "relay.pid").read_text())
-        tls = {"TLS_CERT": str(place / "relay" / "tls.pem"), "TLS_KEY": str(place / "relay" / "tls.key")}
-        for name, settings in (("", {}), ("-tls", tls)):
-            with log.open("wb") as said, running(folder, said=said, SLOT_COUNTS_MS="1", **settings) as server:
+        certified = (str(place / "relay" / "tls.pem"), str(place / "relay" / "tls.key"))
+        for name, (certificate, key) in (("", ("", "")), ("-tls", certified)):
+            with (
+                log.open("wb") as said,
+                running(folder, said=said, SLOT_COUNTS_MS="1", TLS_CERT=certificate, TLS_KEY=key) as server,
+            ):
 
                 def look(server: Running = server) -> bool:
                     with client_of(server, text) as client:

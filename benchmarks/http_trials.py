@@ -120,10 +120,10 @@ class Running:
     @property
     def address(self) -> str:
         """Where it answers."""
-        return f"{'https' if 'TLS_CERT' in self.settings else 'http'}://127.0.0.1:{self.port}"
+        return f"{'https' if self.settings.get('TLS_CERT') else 'http'}://127.0.0.1:{self.port}"
 
     def _connection(self) -> HTTPConnection:
-        if "TLS_CERT" not in self.settings:
+        if not self.settings.get("TLS_CERT"):
             return HTTPConnection("127.0.0.1", self.port, timeout=5)
         trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE  # it is our own server, on this machine
