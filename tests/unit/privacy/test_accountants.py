@@ -30,7 +30,7 @@ from siloquent.privacy import (
     limit_of,
     needs,
 )
-from siloquent.privacy.events import ADD_REMOVE, ROW_ADD_REMOVE
+from siloquent.privacy.events import ADD_REMOVE, ROW_ADD_REMOVE, event_from_json, event_to_json
 
 F = Fraction
 PURE, ZCDP = accountant("pure"), accountant("zcdp")
@@ -149,6 +149,15 @@ def test_a_cost_is_a_whole_number_of_at_least_zero(bad: object) -> None:
 def test_an_event_that_makes_no_sense_cannot_exist(make: object) -> None:
     with pytest.raises(RequestError):
         make()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("words", ["how many", "wie groß", "½ — 数", "\u2028", 'a "b"'])
+def test_what_an_event_reveals_is_written_in_its_own_letters(words: str) -> None:
+    """What is hashed has one text: escapes would be another one."""
+    text = event_to_json(Disclosure("psi", words))
+    quoted = words.replace('"', '\\"')
+    assert text == f'{{"event":"disclosure/1","protocol":"psi","reveals":"{quoted}"}}'
+    assert event_from_json(text) == Disclosure("psi", words)
 
 
 def test_shares_of_any_size_are_priced_at_once() -> None:
