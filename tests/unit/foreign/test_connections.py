@@ -357,7 +357,7 @@ def test_no_other_protocol_takes_a_connection_out_of_its_limits() -> None:
                 assert answer(connection) == "0"
 
 
-@pytest.mark.parametrize("hard", [2_000, 4_000, 100_000, resource.RLIM_INFINITY])
+@pytest.mark.parametrize("hard", [1_750, 1_900, 100_000, resource.RLIM_INFINITY])
 def test_files_are_allowed_for_all_that_is_taken_at_once(monkeypatch: pytest.MonkeyPatch, hard: int) -> None:
     given = [(1_024, hard)]
     monkeypatch.setattr(resource, "getrlimit", lambda _: given[-1])
